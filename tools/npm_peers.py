@@ -28,7 +28,7 @@ UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREA
 
 
 class Package(NamedTuple):
-    """A line of the list: a name with its version, and the commands that it brings."""
+    """A line of the list: a name with its version, and the commands it brings, or files by their path."""
 
     pin: str
     commands: tuple[str, ...]
@@ -42,7 +42,8 @@ class Package(NamedTuple):
         return all(self.path(command).exists() for command in self.commands)
 
     def path(self, command: str) -> Path:
-        return self.place / "node_modules" / ".bin" / command
+        modules = self.place / "node_modules"
+        return modules / command if "/" in command else modules / ".bin" / command
 
 
 def cache() -> Path:

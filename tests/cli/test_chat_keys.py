@@ -321,8 +321,7 @@ def test_a_daemon_that_stands_still_holds_up_nothing(hosting: Hosting, place: Pa
             person.type(b"\x15")
         finally:
             os.kill(pid, signal.SIGCONT)
-        # the first one is not done if the second one is there before the guide has begun with it
-        person.until_all(["● find *.py src", "● connected"])
+        person.until_all(["● read README.md", "● find *.py src", "● connected"])
         until_gone(person, BUSY)
         assert "not sent yet" not in person.screen.text()
     said = prompts(hosting, "still")

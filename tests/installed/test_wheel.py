@@ -87,6 +87,15 @@ def test_a_wheel_has_uvloop_where_there_is_a_wheel_of_it(installed: Hosting) -> 
     run(python, "-c", "import uvloop")
 
 
+def test_a_wheel_has_all_pages_of_the_web_console(installed: Hosting) -> None:
+    python = Path(installed.command[0]).parent / "python"
+    find = "import fairlead, pathlib; print(pathlib.Path(fairlead.__file__).parent / 'web/pages')"
+    packed = Path(run(python, "-c", find).strip())
+    pages = ROOT / "src/fairlead/web/pages"
+    wanted = {path.relative_to(pages) for path in pages.rglob("*") if path.is_file()}
+    assert wanted <= {path.relative_to(packed) for path in packed.rglob("*")}
+
+
 def test_a_wheel_without_extras_names_what_is_missing(installed: Hosting) -> None:
     python = Path(installed.command[0]).parent / "python"
     installed.start("shown", "read line")

@@ -31,8 +31,6 @@ MAX_KEPT_BYTES = 512 * 1024 * 1024
 """How many bytes the contents of one working tree may take; with more all of them are forgotten."""
 KEPT_SECONDS = 14 * 86_400.0
 """How long what was not used is kept."""
-CONTENT_SECONDS = 120.0
-"""How long one call of git may take that copies the contents of many files."""
 MAX_ATTRIBUTES = 65_536
 MAX_RULES = 65_536
 """How many bytes are kept of a file with rules about what git ignores."""
@@ -346,9 +344,7 @@ class SnapshotStore:
         if wanted:
             pack = self.directory / "objects/pack"
             pack.mkdir(exist_ok=True, mode=0o700)
-            options = ("-q", "--window=0", str(pack / "pack"))
-            env = self.reading
-            self._shadow.run("pack-objects", *options, input=wanted, env=env, seconds=CONTENT_SECONDS)
+            self._shadow.run("pack-objects", "-q", str(pack / "pack"), input=wanted, env=self.reading)
 
     def put_out(
         self, snapshot: Snapshot, paths: Collection[bytes], place: Path
@@ -362,8 +358,7 @@ class SnapshotStore:
         found = {}
         wanted = [path for path in paths if path in known and is_proper(path)]
         options = ("-z", "--stdin", f"--prefix={place}/")
-        given = b"\0".join(wanted)
-        self._shadow.run("checkout-index", *options, env=env, input=given, seconds=CONTENT_SECONDS)
+        self._shadow.run("checkout-index", *options, env=env, input=b"\0".join(wanted))
         os.unlink(f"{place}.index")
         for path in wanted:
             name = os.fsdecode(path)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..client.launch import session_socket
 from ..client.links import close_writer
+from ..client.reconnect import ABSENCE, Reconnect
 from ..wire import keepty
 from ..wire.faults import Broken
 from . import limits
@@ -26,8 +27,7 @@ from .roles import may_write
 from .wired import Receive, Scope, Send, sent_fault
 
 WISHES = keepty.Wish.REASONS | keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.NOTICES
-AGAIN_SECONDS = 0.1
-"""Seconds until a session whose connection was lost is connected to again; the daemon is waited for first."""
+HELLO_SECONDS = 5.0
 MAX_NAME = 200
 
 PROTOCOL, NO_SESSION, NO_RIGHT, NOT_FOUND = 4400, 4401, 4403, 4404
@@ -146,26 +146,33 @@ class _Page:
 
     async def _show(self) -> None:
         """Show the session until it has ended; a daemon that dies is waited for."""
-        is_lost = False
+        reconnect: Reconnect | None = None
         while True:
             self._anew.clear()
             try:
-                reader = await self._connect()
-                if is_lost:
-                    is_lost = False
+                reader = await self._connect(start=reconnect is None or reconnect.may_start)
+                if reconnect is not None:
+                    reconnect = None
                     await self._tell(t="back")
                 await self._pass_on(reader)
             except (Away, ConnectionError, TimeoutError, OSError) as error:
                 await self._drop()
-                if not is_lost:
-                    is_lost = True
+                if reconnect is None:
+                    reconnect = Reconnect(ABSENCE)
                     await self._tell(t="away", why=str(error))
-                await asyncio.sleep(AGAIN_SECONDS)
+                try:
+                    pause = reconnect.pause(
+                        error if isinstance(error, OSError) else ConnectionError(str(error))
+                    )
+                except OSError:
+                    pause = 1.0
+                await asyncio.sleep(pause)
 
-    async def _connect(self) -> asyncio.StreamReader:
+    async def _connect(self, *, start: bool) -> asyncio.StreamReader:
         """Become a client of the session, in the role that is wanted."""
         await self._drop()
-        await self._hub.here()  # which looks for it, and knows whether it was stopped
+        if not start:
+            await self._hub.here()
         role = keepty.Role.WRITER if self._wants_pen else keepty.Role.WATCHER
         wire = self._wire = keepty.ClientConnection()
         found = await asyncio.to_thread(session_socket, self._name, self._hub.settings)

@@ -1,23 +1,39 @@
-// Exchanges the ticket in the link's fragment for a cookie. The fragment is removed first.
-const ticket = location.hash.slice(1);
-history.replaceState(null, "", "/in");
-const said = document.getElementById("said");
+// Exchanges the ticket of a link for a cookie. The ticket leaves the address bar and the history at once.
 
-async function comeIn() {
-  const answer = await fetch("/in", {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ ticket }),
-  });
-  const { data, error } = await answer.json();
-  if (answer.status === 202) {
-    said.textContent = `Confirm the code ${data.code} on the laptop.`;
-    setTimeout(comeIn, 1000);
-  } else if (answer.ok) {
-    location.replace(data.to);
-  } else {
-    said.textContent = error.message;
+import { posted } from "./api.js";
+import { visible } from "./words.js";
+
+const AGAIN = 1000;
+
+const said = document.getElementById("said");
+const code = document.getElementById("code");
+const ticket = decodeURIComponent(location.hash.slice(1));
+history.replaceState(null, "", location.pathname);
+
+async function enter() {
+  let answer;
+  try {
+    answer = await posted("/in", { ticket });
+  } catch (refused) {
+    said.textContent = visible(refused.message);
+    if (refused.isAway) setTimeout(enter, AGAIN);
+    else code.hidden = true;
+    return;
   }
+  if (answer.data.wait) {
+    said.textContent = "Somebody has to let this browser in: confirm this code with `fairlead web` or in the console under Health.";
+    code.textContent = visible(answer.data.code);
+    code.hidden = false;
+    setTimeout(enter, AGAIN);
+    return;
+  }
+  const to = String(answer.data.to ?? "/");
+  location.replace(to.startsWith("/") && !to.startsWith("//") ? to : "/");
 }
 
-comeIn();
+if (ticket) {
+  said.textContent = "Coming in…";
+  enter();
+} else {
+  said.textContent = "This link has no ticket. Run `fairlead web` on your machine for a new one.";
+}

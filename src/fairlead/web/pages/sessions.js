@@ -1,0 +1,126 @@
+// Every session as a card: a live miniature of its screen or its last words, what it does and how that is known,
+// its verdict, age and place. Filters, search, and a way to start another one.
+
+import { board, stateOf } from "./board.js";
+import { button, el, keep } from "./dom.js";
+import { Miniatures } from "./miniature.js";
+import { recall, remember } from "./remembered.js";
+import { startDialog } from "./start.js";
+import { bytes, oneLine, place, since, verdictWord, visible } from "./words.js";
+
+const FILTERS = ["all", "waiting", "done", "working", "idle", "ended"];
+const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5 };
+
+export function sessionsView() {
+  const miniatures = new Miniatures();
+  const grid = el("div.cards");
+  const search = el("input", { type: "search", placeholder: "Search", "aria-label": "Search sessions", oninput: draw });
+  let filter = recall("filter", "all");
+  const chips = el("div.filters", { role: "group", "aria-label": "Filter" });
+  const head = el(
+    "header.view-head",
+    el("h1", "Sessions"),
+    chips,
+    el("span.grow"),
+    search,
+    board.isOwner && button("New session", () => startDialog(), { class: "primary" }),
+  );
+  const node = el("div.sessions", head, grid);
+
+  function drawChips(rows) {
+    const counts = Object.fromEntries(FILTERS.map((name) => [name, rows.filter((row) => name === "all" || stateOf(row) === name).length]));
+    if (!FILTERS.includes(filter)) filter = "all";
+    keep(
+      chips,
+      FILTERS.filter((name) => counts[name] || name === "all" || name === filter).map((name) => ({
+        key: name,
+        mark: `${counts[name]}${name === filter}`,
+        make: () => button(`${name} ${counts[name]}`, () => choose(name), { class: "chip", "aria-pressed": String(name === filter) }),
+      })),
+    );
+  }
+
+  function choose(name) {
+    filter = name;
+    remember("filter", name);
+    draw();
+    chips.querySelector("[aria-pressed=true]")?.focus();
+  }
+
+  function draw() {
+    const all = [...board.sessions.values()];
+    drawChips(all);
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = all
+      .filter((row) => filter === "all" || stateOf(row) === filter)
+      .filter((row) => words.every((word) => `${row.name} ${row.kind} ${row.project} ${row.branch ?? ""} ${row.what} ${row.waits_for}`.toLowerCase().includes(word)))
+      .sort((a, b) => ORDER[stateOf(a)] - ORDER[stateOf(b)] || (b.activity?.since ?? 0) - (a.activity?.since ?? 0));
+    const cards = rows.map((row) => ({ key: row.id, mark: markOf(row), make: () => card(row, miniatures) }));
+    if (!cards.length) cards.push({ key: "none", mark: `${board.isLoaded}${all.length}`, make: () => none(all.length) });
+    keep(grid, cards);
+    miniatures.watch(grid);
+  }
+
+  function heard({ detail: { topic, data } }) {
+    if (data.session_id && /^sessions\/(state|changed|turn-ended|prompt-started|exited)$/.test(topic)) miniatures.stale(data.session_id);
+  }
+
+  board.addEventListener("sessions", draw);
+  board.addEventListener("feed", heard);
+  return {
+    node,
+    begin: draw,
+    close() {
+      board.removeEventListener("sessions", draw);
+      board.removeEventListener("feed", heard);
+      miniatures.close();
+    },
+  };
+}
+
+const markOf = ({ fetched_at: _, idle: __, cpu_seconds: ___, ...rest }) => JSON.stringify(rest);
+
+function none(count) {
+  if (!board.isLoaded) return el("p.empty", "…");
+  return el("div.empty", count ? "No session matches." : "No sessions yet. Start one here, or with `fairlead start NAME`.");
+}
+
+function card(row, miniatures) {
+  const state = stateOf(row);
+  const found = row.activity?.evidence;
+  const link = `#/s/${encodeURIComponent(row.id)}`;
+  return el(
+    `article.card.${state}`,
+    { "aria-label": `${visible(row.name)}, ${state}` },
+    el(
+      "header",
+      el(`i.dot.${state}`, { "aria-hidden": "true" }),
+      el("h2", el("a.card-link", { href: link }, visible(row.name))),
+      el("span.dim", visible(row.kind)),
+      el("span.grow"),
+      verdict(row),
+      el("span.state", state, " ", el("span", { data: { since: row.activity?.since || row.started_at } }, since(row.activity?.since || row.started_at))),
+    ),
+    row.waits_for && el("p.card-question", oneLine(row.waits_for, 240)),
+    miniatures.make(row),
+    el(
+      "footer",
+      el("span.path", { title: visible(row.project) }, place(row.project)),
+      row.branch && el("span.branch", visible(row.branch)),
+      row.cost > 0 && el("span", `$${row.cost.toFixed(2)}`),
+      row.memory && el("span", bytes(row.memory)),
+      row.clients > 0 && el("span", `${row.clients} attached`),
+    ),
+    found && el("p.evidence", { title: "How its state is known" }, evidenceWords(found)),
+  );
+}
+
+export function evidenceWords(found) {
+  return `${found.source} says ${found.says}${found.words ? `: ${oneLine(found.words, 90)}` : ""}`;
+}
+
+export function verdict(row) {
+  if (!row.verdict?.confidence) return null;
+  const { confidence, stale, summary } = row.verdict;
+  return el(`span.verdict.${confidence}${stale ? ".stale" : ""}`, { title: oneLine(summary ?? "", 300) }, verdictWord(confidence), stale ? " (old)" : "");
+}
