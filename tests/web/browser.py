@@ -131,6 +131,7 @@ class Browser:
             proxy=None,
             max_size=None,
             open_timeout=WAIT,
+            close_timeout=1,
         ) as found:
             yield Shown(found)
 
