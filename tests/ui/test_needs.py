@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -274,3 +275,13 @@ def test_what_an_agent_costs_is_known_to_the_next_daemon(hosting: Hosting, tmp_p
     assert (loaded["name"], loaded["cost"]) == ("dear", 0.125)
     hosting.ask("session_lines", session_id=id)  # which opens it
     assert hosting.ask("session_list")["sessions"][0]["cost"] == 0.125
+
+
+def test_a_list_that_is_watched_ends_with_its_reader_though_nothing_changes(hosting: Hosting) -> None:
+    hosting.start("work", "sleep 1000")
+    command = [sys.executable, "-m", "fairlead", "ls", "--watch"]
+    watching = subprocess.Popen(command, env=hosting.environment, stdout=subprocess.PIPE)
+    assert watching.stdout is not None
+    assert b"work" in watching.stdout.readline()
+    watching.stdout.close()
+    assert watching.wait(WAIT) == 141

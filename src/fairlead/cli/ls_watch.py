@@ -19,7 +19,7 @@ from ..formats.shown import visible
 from ..system.settings import Settings
 from ..ui.needs import activity_of, question_of, shown_name, state_word
 from ..wire.rpc_catalog import TOPICS
-from . import output
+from . import OUTPUT_CLOSED, output
 from .columns import terminal_width
 from .ls import lines_of, listed
 
@@ -43,6 +43,7 @@ def watch(options: Any) -> int:
     """Show the sessions that options of `ls` mean until somebody interrupts."""
     is_drawn = terminal_width() is not None and os.environ.get("TERM", "") not in ("", "dumb")
     view = _Drawn() if is_drawn else _Lines()
+    output.end_with_reader(OUTPUT_CLOSED)  # also if nothing ever changes
     settings = Settings()
     reconnect: Reconnect | None = None
     while True:
