@@ -210,8 +210,7 @@ class _Page:
             anew.cancel()
             if reading is not None:
                 reading.cancel()
-                with contextlib.suppress(BaseException):
-                    await reading
+                await asyncio.gather(reading, return_exceptions=True)
 
     async def _take(self, messages: list[keepty.Message | Broken]) -> None:
         output: list[bytes] = []
