@@ -166,3 +166,25 @@ def test_a_choice_and_own_words_reach_who_asks_and_the_question_is_gone_everywhe
         card.get_by_role("button", name="Answer", exact=True).click()
         other.get_by_text("Nothing waits for you").wait_for()
         assert asker.communicate(timeout=WAIT)[0].strip() == "yellow, of course"
+
+
+def test_shared_conversations_are_watched_or_written_to(console: ConsoleHosting, browser: Chromium) -> None:
+    project(console)
+    owner = browser.page(console)
+    start(owner, "agent", "garden", "~/garden", prompt="run: echo hello")
+    owner.locator(".session-questions .question").wait_for()
+    links = [
+        console.hosting.run("web", "--no-open", "--share", "garden", "--role", role).stdout.split()[0]
+        for role in ("watcher", "writer")
+    ]
+    watcher, writer = (browser.page(console, link, phone=True) for link in links)
+    watcher.get_by_text("somebody else answers this").wait_for()
+    watcher.locator(".message.user").get_by_text("run: echo hello").wait_for()
+    assert watcher.get_by_label("Message").count() == 0
+    assert watcher.get_by_role("button", name="Allow").count() == 0
+    writer.get_by_role("button", name="Allow", exact=True).click()
+    watcher.locator(".question").wait_for(state="detached")
+    writer.locator(".message.assistant").get_by_text("Done: run").wait_for()
+    say(writer, "list .")
+    watcher.locator(".message.user").get_by_text("list .").wait_for()
+    assert writer.get_by_role("button", name="Fork").count() == 0

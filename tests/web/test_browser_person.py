@@ -129,8 +129,8 @@ def test_the_page_opens_while_the_console_is_away_and_says_so(
     console: ConsoleHosting, browser: Chromium
 ) -> None:
     page = browser.page(console)
-    page.wait_for_function("navigator.serviceWorker.controller !== null")
-    page.wait_for_function("caches.keys().then((names) => names.length === 1)")
+    page.wait_for_function("() => navigator.serviceWorker.controller !== null")
+    page.wait_for_function("() => caches.keys().then((names) => names.length === 1)")
     console.hosting.run("web", "--stop")
     browser.expected += ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET"]
     page.reload()

@@ -245,6 +245,76 @@ def test_a_press_on_what_has_moved_or_changed_answers_nothing(scene: Scene, brow
     assert len(scene.console.hosting.ask("approvals")["approvals"]) == 2
 
 
+def test_two_hundred_sessions_are_shown_and_only_what_is_in_view_is_drawn(
+    scene: Scene, browser: Chromium
+) -> None:
+    page = browser.page(scene.console, None)
+    row = scene.console.hosting.ask("session_find", name="shell")["session"]
+    rows = [{**row, "id": f"s{number}", "name": f"s{number}"} for number in range(200)]
+    answer = json.dumps({"ok": True, "data": {"sessions": rows, "questions": 0}})
+    drawn: list[str] = []
+
+    def away(route: Any) -> None:
+        drawn.append(route.request.url)
+        route.abort()
+
+    page.route("**/api/ops/session_list", lambda route: fulfil(route, answer))
+    page.route("**/api/ops/terminal_screen", away)
+    browser.expected.append("ERR_FAILED")
+    page.goto(scene.console.link())
+    page.locator("#side a").nth(199).wait_for()
+    go(page, "#/sessions")
+    page.locator(".card").nth(199).wait_for()
+    scene.console.hosting.until(lambda: page.evaluate("1") == 1 and len(drawn) >= 6)
+    assert len(drawn) < 60
+    page.get_by_label("Search sessions").fill("s199")
+    page.locator(".card").nth(1).wait_for(state="detached")
+    assert page.locator(".card h2").all_inner_texts() == ["s199"]
+    page.context.close()
+
+
+def fulfil(route: Any, body: str) -> None:
+    route.fulfill(status=200, content_type="application/json", body=body)
+
+
+def test_a_browser_of_another_machine_is_let_in_from_the_inbox(scene: Scene, browser: Chromium) -> None:
+    page = browser.page(scene.console, None)
+    waiting: list[dict[str, str]] = [{"code": "482173", "from": "192.0.2.7", "agent": "Phone"}]
+    given: list[Any] = []
+
+    def listed(route: Any) -> None:
+        data = {"sessions": [], "shares": [], "waiting": waiting}
+        fulfil(route, json.dumps({"ok": True, "data": data}))
+
+    def confirmed(route: Any) -> None:
+        given.append(route.request.post_data_json)
+        waiting.clear()
+        fulfil(route, json.dumps({"ok": True, "data": {}}))
+
+    page.route("**/api/web/sessions", listed)
+    page.route("**/api/web/confirm", confirmed)
+    page.goto(scene.console.link())
+    card = page.get_by_role("article", name="A browser wants to come in")
+    card.get_by_text("482173").wait_for()
+    card.get_by_role("button", name="Let it in").click()
+    card.wait_for(state="detached")
+    assert given == [{"code": "482173", "allowed": True}]
+    page.context.close()
+
+
+def test_a_terminal_is_recorded_and_the_recording_downloaded(scene: Scene, browser: Chromium) -> None:
+    page = browser.page(scene.console)
+    go(page, "#/s/shell")
+    page.get_by_text("You watch").wait_for()
+    page.get_by_role("button", name="Record").click()
+    page.get_by_role("button", name="Stop recording").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Recording").click()
+    assert Path(download.value.path()).read_text().startswith("{")
+    page.get_by_role("button", name="Stop recording").click()
+    page.get_by_role("button", name="Record").wait_for()
+
+
 MARKDOWN = {
     "a **b** and *c* `<d>`": "<p>a <strong>b</strong> and <em>c</em> <code>&lt;d&gt;</code></p>",
     "# Title\n\ntext": "<h3>Title</h3><p>text</p>",

@@ -223,7 +223,7 @@ function userMessage(id, text, { fork }) {
   const shown = visible(text);
   const isLong = shown.length > LONG_PROMPT;
   const body = isLong ? el("details", el("summary", `${cut(shown, 300)}`), el("p", shown)) : el("p", shown);
-  return el("div.message.user", { data: { entry: id ?? "" } }, body, id && button("Fork", () => fork(id), { class: "quiet fork", title: "Copy the conversation up to here into another session" }));
+  return el("div.message.user", { data: { entry: id ?? "" } }, body, id && fork && button("Fork", () => fork(id), { class: "quiet fork", title: "Copy the conversation up to here into another session" }));
 }
 
 function thought(text) {
