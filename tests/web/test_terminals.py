@@ -150,3 +150,19 @@ def test_a_flood_in_one_terminal_holds_nobody_up(console: ConsoleHosting, browse
         calm.until_shown("z")
         assert time.monotonic() - began < WAIT / 2
     console.hosting.run("stop", "noise", "calm")
+
+
+def test_the_pen_changes_in_the_middle_of_a_flood(console: ConsoleHosting, browser: Browser) -> None:
+    console.hosting.start("busy", "while :; do seq 1 2000; done")
+    with browser.terminal("busy") as shown:
+        for _ in range(3):
+            shown.say(t="take-pen")
+            shown.until("pen", mine=True)
+            shown.say(t="drop-pen")
+            shown.until("pen", mine=False)
+            shown.until("redraw")
+            shown.output = b""
+            shown.until_shown("\r\n")
+        assert not any(each["t"] == "away" for each in shown.told)
+    console.hosting.run("stop", "busy")
+    assert "Traceback" not in console.log()

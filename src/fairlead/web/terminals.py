@@ -98,8 +98,7 @@ class _Page:
         self._room.set()
         self._wire = keepty.ClientConnection()
         self._writer: asyncio.StreamWriter | None = None
-        self._anew = asyncio.Event()
-        """Set when the session is to be connected to in another role."""
+        self._anew = False  # whether the session is to be connected to in another role
 
     # --- the whole ----------------------------------------------------------------------------------------
 
@@ -148,7 +147,8 @@ class _Page:
         """Show the session until it has ended; a daemon that dies is waited for."""
         reconnect: Reconnect | None = None
         while True:
-            self._anew.clear()
+            self._anew = False
+            self._leave_room()
             try:
                 reader = await self._connect(start=reconnect is None or reconnect.may_start)
                 if reconnect is not None:
@@ -186,31 +186,24 @@ class _Page:
 
     async def _pass_on(self, reader: asyncio.StreamReader) -> None:
         """Pass on what the session says. Returns when it is to be connected to anew."""
-        anew = asyncio.ensure_future(self._anew.wait())
-        reading: asyncio.Future[bytes] | None = None
-        try:
-            while True:
-                if not self._room.is_set():
-                    room = asyncio.ensure_future(self._room.wait())
-                    await asyncio.wait((room, anew), return_when=asyncio.FIRST_COMPLETED)
-                    room.cancel()
-                reading = reading or asyncio.ensure_future(reader.read(limits.READ_SIZE))
-                if not anew.done():
-                    await asyncio.wait((reading, anew), return_when=asyncio.FIRST_COMPLETED)
-                if anew.done():
-                    return
-                data, reading = reading.result(), None
-                if not data:
-                    raise Away("the daemon closed the connection")
-                if (output := self._wire.only_output(data)) is not None:
-                    await self._output(output)
-                else:
-                    await self._take(self._wire.receive(data))
-        finally:
-            anew.cancel()
-            if reading is not None:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+        while not self._anew:
+            await self._room.wait()
+            data = await reader.read(limits.READ_SIZE)
+            if self._anew:
+                return
+            if not data:
+                raise Away("the daemon closed the connection")
+            if (output := self._wire.only_output(data)) is not None:
+                await self._output(output)
+            else:
+                await self._take(self._wire.receive(data))
+
+    def _connect_anew(self) -> None:
+        """Have `_pass_on` return, whatever it waits for."""
+        self._anew = True
+        self._room.set()
+        if self._writer is not None:
+            self._writer.close()  # which still sends what was typed; the reader finds the end
 
     async def _take(self, messages: list[keepty.Message | Broken]) -> None:
         output: list[bytes] = []
@@ -228,8 +221,7 @@ class _Page:
     async def _output(self, data: bytes) -> None:
         self._unacked += len(data)
         self._door.bytes_out += len(data)
-        if self._unacked >= limits.WINDOW:
-            self._room.clear()
+        self._leave_room()
         await self._send({"type": "websocket.send", "bytes": data})
 
     async def _said(self, message: keepty.Message | Broken) -> None:
@@ -303,11 +295,11 @@ class _Page:
                     return
                 self._asked = _size(message) or (0, 0)
                 self._wants_pen = True
-                self._anew.set()
+                self._connect_anew()
             case "drop-pen":
                 if self._wants_pen:
                     self._wants_pen = self._has_pen = False
-                    self._anew.set()
+                    self._connect_anew()
             case "resize":
                 size = _size(message)
                 if size is None:
@@ -324,8 +316,14 @@ class _Page:
         if type(count) is not int or not 0 <= count <= self._unacked:
             raise PageClosed(PROTOCOL, "web/protocol", "more was acknowledged than was sent")
         self._unacked -= count
+        self._leave_room()
+
+    def _leave_room(self) -> None:
+        """Read on if the page owes little enough."""
         if self._unacked < limits.WINDOW:
             self._room.set()
+        else:
+            self._room.clear()
 
 
 def _size(message: dict[str, Any]) -> tuple[int, int] | None:
