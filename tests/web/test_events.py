@@ -97,6 +97,7 @@ def test_an_agents_own_stream_has_its_turn_and_what_was_missed(
         began = until(events, "session/turn-began", session_id=id)
         until(events, "assistant/message", session_id=id)
         until(events, "session/turn-ended", session_id=id)
+    assert began["id"] == began["data"]["data"]["cursor"]  # its own, and not that of a later one
     with browser.events(f"?session={id}&since={began['id']}") as events:
         until(events, "session/turn-ended", session_id=id)
 

@@ -153,9 +153,9 @@ class EventStreams:
                 async with events:
                     while True:
                         event = await events.next()
-                        piece = bytearray(self._of_turn(event, source))
+                        piece = bytearray(self._of_turn(event))
                         while events.has_more and len(piece) < MAX_PIECE:
-                            piece += self._of_turn(await events.next(), source)
+                            piece += self._of_turn(await events.next())
                         yield bytes(piece)
             except RequestError as error:
                 yield event_bytes({"code": error.code, "message": str(error)}, name="refused")
@@ -168,8 +168,11 @@ class EventStreams:
                 yield event_bytes({"topic": "web/back", "data": {}})
 
     @staticmethod
-    def _of_turn(event: Any, source: AgentSubscription) -> bytes:
-        return event_bytes({"topic": event.topic, "data": event.data}, id=source.cursor or "")
+    def _of_turn(event: Any) -> bytes:
+        """An event with its own cursor: the subscription's is already that of the last one that has come. One
+        without leaves the page's as it is."""
+        cursor = event.data.get("cursor")
+        return event_bytes({"topic": event.topic, "data": event.data}, id=str(cursor) if cursor else "")
 
 
 def _is_for(visitor: Visitor, happening: NumberedEvent) -> bool:
