@@ -118,16 +118,16 @@ export function lines(all) {
       table.append(row("plus", "", after, visible(line.slice(1))));
       after += 1;
     } else if (line.startsWith("\\")) {
-      table.append(row("note", "", "", visible(line.slice(2))));
+      table.append(row("remark", "", "", visible(line.slice(2))));
     } else if (line.startsWith(" ")) {
       table.append(row("same", before, after, visible(line.slice(1))));
       before += 1;
       after += 1;
     } else if (line) {
-      table.append(row("note", "", "", visible(line)));
+      table.append(row("remark", "", "", visible(line)));
     }
   }
-  if (all.length > MOST_LINES) table.append(row("note", "", "", `${counted(all.length - MOST_LINES, "more line")} not shown`));
+  if (all.length > MOST_LINES) table.append(row("remark", "", "", `${counted(all.length - MOST_LINES, "more line")} not shown`));
   return table;
 }
 
