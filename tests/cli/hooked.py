@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,10 @@ class Verifier:
         self._socket.sendall(json.dumps({"type": type, **fields}).encode() + b"\n")
 
     def next(self) -> dict[str, Any]:
+        """The next envelope but pings, which come as long as nothing happens."""
+        deadline = time.monotonic() + WAIT
         while True:
+            assert time.monotonic() < deadline, f"nothing but pings came in {WAIT:.0f} s"
             envelope: dict[str, Any] = json.loads(self._lines.readline())
             if envelope["type"] != "ping":
                 return envelope
