@@ -442,16 +442,16 @@ def test_once_judges_and_sends_nothing_back(hosting: Hosting, host: Host, projec
     assert (said, agent.state()["phase"]) == ([], "idle")
 
 
-def test_reports_are_found_by_the_id_that_their_table_prints(
+def test_reports_are_found_by_the_name_that_their_table_prints_and_by_id(
     hosting: Hosting, host: Host, project: Path
 ) -> None:
     agent = built(host, "found", project)
     fairlead(hosting, project, "verify", "--once", "-q", "found", "--", "test -d .")
     table = fairlead(hosting, project, "reports", str(project)).stdout.splitlines()
-    shown = table[1].split()[3]
-    assert agent.id.startswith(shown)
-    assert len(shown) < len(agent.id)
-    assert table[1] in fairlead(hosting, project, "reports", shown).stdout
+    assert table[1].split()[3] == "found"
+    shown = agent.id[:8]
+    for of in ("found", shown, agent.id):
+        assert table[1] in fairlead(hosting, project, "reports", of).stdout
     for of, why in (
         ("no-such-id", "no reports for a session with the name or id prefix 'no-such-id'"),
         (shown[:3], f"no reports for a session named '{shown[:3]}'; a prefix of an id needs at least 4 "),

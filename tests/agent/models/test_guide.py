@@ -232,6 +232,18 @@ def test_it_looks_only_at_what_came_after_the_last_user_message() -> None:
     assert calls(got) == [("read", {"path": "a"})]
 
 
+def test_prompts_that_came_together_are_one_request() -> None:
+    answered = Assistant((Text("nothing"),), INFO.provider, INFO.id)
+    first = answer(User("ls"), answered, User("read a"), User("ls src", origin="steer"))
+    assert calls(first) == [("read", {"path": "a"})]
+    (made,) = (event for event in first if isinstance(event, ToolCallMade))
+    since = (
+        Assistant((ToolCall(made.id, made.name, made.arguments),), INFO.provider, INFO.id),
+        ToolResult(made.id, made.name, (Text("roses"),)),
+    )
+    assert calls(answer(User("read a"), User("ls src"), *since)) == [("ls", {"path": "src"})]
+
+
 def test_ids_differ_from_turn_to_turn_and_are_the_same_for_the_same_conversation() -> None:
     def ids(*messages: Message) -> list[str]:
         return [each.id for each in answer(*messages) if isinstance(each, ToolCallMade)]

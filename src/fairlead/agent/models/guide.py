@@ -165,9 +165,17 @@ def _decide(request: ModelRequest) -> tuple[str, list[ToolCallMade]]:
 
 
 def _wanted(asked: User, messages: Sequence[Message]) -> str:
-    """What there is to do: what was asked, or, if that is a correction, what was said for that case."""
+    """What there is to do: what was asked, or, if that is a correction, what was said for that case.
+
+    Prompts that came together, before anything was answered, are one request.
+    """
     if asked.origin != "correction":
-        return _SENT_BACK.split(text_of(asked).split(f"\n{ASIDE}\n")[0])[0]
+        together: list[str] = []
+        for message in reversed(messages[: _last_asked(messages) + 1]):
+            if not isinstance(message, User) or message.origin == "correction":
+                break
+            together.append(_SENT_BACK.split(text_of(message).split(f"\n{ASIDE}\n")[0])[0])
+        return "\n".join(reversed(together))
     times = 0
     for message in reversed(messages):
         if isinstance(message, User):
@@ -180,11 +188,14 @@ def _wanted(asked: User, messages: Sequence[Message]) -> str:
 
 def _turn(messages: Sequence[Message]) -> tuple[User | None, Sequence[Message]]:
     """The last user message and what came after it."""
-    for at in range(len(messages) - 1, -1, -1):
-        found = messages[at]
-        if isinstance(found, User):
-            return found, messages[at + 1 :]
-    return None, ()
+    at = _last_asked(messages)
+    found = messages[at] if at >= 0 else None
+    return (found, messages[at + 1 :]) if isinstance(found, User) else (None, ())
+
+
+def _last_asked(messages: Sequence[Message]) -> int:
+    """Where the last user message is; -1 without one."""
+    return next((at for at in range(len(messages) - 1, -1, -1) if isinstance(messages[at], User)), -1)
 
 
 def _report(
