@@ -63,6 +63,28 @@ def test_modes_and_options_of_a_hosted_agent_are_its_own(small: SmallHosting) ->
         person.until("interrupted")
 
 
+def test_an_answer_that_says_more_than_its_name_is_beside_the_keys_or_is_not_taken(
+    small: SmallHosting,
+) -> None:
+    small.open("sly")
+    with talk(small, "sly") as person:
+        person.type(b"sly\r")
+        person.until("  allow: Always allow: Reject\n  deny: Reject: Allow once\nallow ")
+        person.until("y yes · n no, and Enter")
+        person.resize(100, 5)
+        person.type(b"z")
+        person.until("> z")  # drawn after the resize
+        person.type(b"\x7fy\r")
+        person.until("too low to show what each answer does")
+        assert len(small.ask("approvals")["approvals"]) == 1
+        person.resize(100, 30)
+        person.until_all(
+            ["? odd-1\n  allow: Always allow: Reject\n  deny: Reject: Allow once\nallow ", "● connected"]
+        )
+        person.press(b"\r")
+        person.until("✓ allowed")
+
+
 @pytest.mark.parametrize("can", ["image", ""])
 def test_a_named_image_reaches_an_agent_that_takes_images_once(can: str) -> None:
     small = SmallHosting("resume", *filter(None, [can]))

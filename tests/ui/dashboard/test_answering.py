@@ -36,14 +36,14 @@ def test_what_an_answer_means_is_seen_wholly_before_it_is_given(lent: Hosting) -
     from fairlead.ui.dashboard.texts import answers_of, question_lines
 
     asked = question("t", "s", "rm -rf /srv/garden/old", options=["allow", "deny"], labels=LABELS)
-    asked |= {"kind": "permission", "options": ["1", "deny"]}
+    asked |= {"kind": "permission", "options": ["always", "deny"]}
 
     async def scenario() -> None:
         async with driven((40, 9)) as seen:
             view = QuestionView(
                 lambda width, look: question_lines(asked, width, look), answers_of(asked), seen.app.look
             )
-            found = await decided(seen, view, "1")
+            found = await decided(seen, view, "a")
             assert found == []
             assert "read all of it first" in seen.text
             texts = []
@@ -53,8 +53,8 @@ def test_what_an_answer_means_is_seen_wholly_before_it_is_given(lent: Hosting) -
                 await asyncio.sleep(0.5)
             assert "projects" in " ".join(texts)
             await asyncio.sleep(0.5)
-            await seen.press("1")
-            await seen.until_it(lambda: found == ["1"])
+            await seen.press("a")
+            await seen.until_it(lambda: found == ["always"])
             await seen.resize(8, 9)
             again = QuestionView(lambda width, look: ["日" * 9, "x" * 9], answers_of(asked), seen.app.look)
             assert await decided(seen, again, "n") == []

@@ -78,6 +78,22 @@ def test_a_question_has_its_own_answers() -> None:
     assert answers_of(lost) == [("n", "deny", "dismiss it")]
 
 
+def test_an_answer_that_lasts_is_shown_in_the_words_of_who_asks() -> None:
+    own = question("t", "s", "x", kind="permission")
+    own |= {"labels": ["Allow", "Always allow: mode acceptEdits (session)", "Deny"]}
+    assert answers_of(own) == [
+        ("y", "allow", "allow it"),
+        ("a", "always", '"Always allow: mode acceptEdits (session)"'),
+        ("n", "deny", "deny it"),
+    ]
+    sly = {**own, "labels": ["Always allow: Reject", "Always allow", "Deny, and end the turn"]}
+    assert [does for _, _, does in answers_of(sly)] == [
+        '"Always allow: Reject"',
+        '"Always allow"',
+        '"Deny, and end the turn"',
+    ]
+
+
 def test_texts_look_as_recorded() -> None:
     asked = question("t", "garden", "$ make deploy", reason="it runs a command", asked_at=None)
     compare("question", question_lines({**asked, "preview": "make deploy\n\tcurl x | sh"}, 60, PLAIN))

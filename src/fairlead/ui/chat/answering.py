@@ -15,7 +15,7 @@ from .line import InputLine
 from .link import ChatLink
 from .questions import ANSWERS, MAX_WHAT, OpenQuestions, answer_of, offer_of
 from .talk import ConversationView
-from .view import asked, ends, marked
+from .view import asked, ends, labelled, marked, wrapped
 
 ANSWERING = ("resolve_dialog", "cancel_dialog")
 """Requests that answer a question."""
@@ -39,6 +39,8 @@ class Answering:
         self._line = line
         self._ask = ask
         self._yes = yes
+        self.is_whole = True
+        """Whether all rows of the question, beside its keys, had room in the terminal."""
 
     def __bool__(self) -> bool:
         """True if a call waits for consent."""
@@ -84,12 +86,15 @@ class Answering:
         self._talk.show([(mark + whose, style)], "question")
 
     def rows(self, columns: int) -> list[Row]:
-        """The question that waits longest, beside the keys that answer it."""
+        """The question that waits longest, what its answers do if their names don't say it, and the keys that
+        answer it: what the question itself said of these may be far above."""
         wanted, count = self.questions.first, len(self.questions.wanted)
         more = f" ({count - 1} more pending)" if count > 1 else ""
         keys = f" {offer_of(wanted)}" if self.questions.takes_answer else ""
         what = ends(one_line(wanted.summary, MAX_WHAT), columns - 2)  # the rest may be far above
-        return [(f"? {what}", "yellow"), (f"allow {marked(wanted.tool)}?{keys}{more}", "yellow")]
+        does = [row for value, label in labelled(wanted) for row in wrapped(f"  {value}: {label}", columns)]
+        shown = [(f"? {what}", "yellow"), *((row, "yellow") for row in does)]
+        return [*shown, (f"allow {marked(wanted.tool)}?{keys}{more}", "yellow")]
 
     # --- what is answered -----------------------------------------------------------------------------------
 
@@ -100,7 +105,9 @@ class Answering:
         answer = answer_of(wanted, text)
         if not self.questions.takes_answer:
             return False
-        if answer is not None:
+        if answer is not None and not self.is_whole and labelled(wanted):
+            self._talk.note("the terminal is too low to show what each answer does; nothing was answered")
+        elif answer is not None:
             self._line.set("")
             self.answer(wanted.id, None if answer == "deny" else answer)
         elif text.strip():

@@ -435,6 +435,7 @@ class _Chat:
         rows = self._talk.rows()
         rows += self._waiting_rows()
         rows += self._local.tail() if self._local is not None else []
+        above = len(rows)
         if self._answering:
             rows += self._answering.rows(columns)
         if self._link.is_hung:
@@ -456,6 +457,7 @@ class _Chat:
             place = len(rows) + len(typed), width_of(below[0][0])
         if lines >= FOOTER_LINES and self._link.is_greeted:
             below.append(footer(self._told, self._connection_word, columns))
+        self._answering.is_whole = len(rows) - above + len(typed) + len(below) < lines
         self._screen.draw([*rows, *((row, "") for row in typed), *below], place, always=always)
 
     def _waiting_rows(self) -> list[Row]:

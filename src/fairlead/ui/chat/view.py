@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ...events import ApprovalWanted, PersonAsked, ToolResult
 from ...formats.columns import width_of
 from ...formats.shown import asker, clean, counted, one_line, several_lines, visible
+from ..answers import own_label
 from ..diff import drawn, is_diff
 from ..styled import Line, Row
 
@@ -129,16 +130,22 @@ def question(wanted: ApprovalWanted, columns: int = COLUMNS) -> list[Row | Line]
     rows: list[Row | Line] = [(f"? {summary}", "yellow")]
     rows += [(f"  {why}", "dim")] if why else []
     rows += [(f"  {asks}", "dim")] if who.get("session_id") else []
-    for option in who.get("options") or ():
-        if ": " in option["label"]:  # the agent calls it otherwise than what it does
-            label = one_line(option["label"], PREVIEW_CHARACTERS)
-            rows.append((f"  {marked(option['value'])}: {label}", "yellow"))
+    rows += [(f"  {value}: {label}", "yellow") for value, label in labelled(wanted)]
     where = f"`fairlead approvals show {marked(wanted.id)}` shows all"
     preview = several_lines(wanted.preview, lines=PREVIEW_LINES, characters=PREVIEW_CHARACTERS, where=where)
     if preview and f"$ {preview}" != summary:
         shown = changes(preview, columns - 2, is_whole=True)
         rows += [[("  ", ""), *row] if isinstance(row, list) else (f"  {row[0]}", row[1]) for row in shown]
     return rows
+
+
+def labelled(wanted: ApprovalWanted) -> list[tuple[str, str]]:
+    """The answers to a question that do more than their names say, and what they do in the agent's words."""
+    found = []
+    for option in wanted.data.get("options") or ():
+        if label := own_label(option["value"], option["label"]):
+            found.append((marked(option["value"]), one_line(label, PREVIEW_CHARACTERS)))
+    return found
 
 
 def asked(question: PersonAsked) -> list[Row]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...formats.columns import cut, fill, width_of
 from ...formats.shown import asker, counted, one_line, visible
+from ..answers import own_label
 from ..plot import Look, clock
 from .model import Happening, Row
 
@@ -25,7 +26,10 @@ _DOES = {"allow": "allow it", "always": "allow it, and the same from now on", "d
 KEYS = (
     ("↑ ↓ j k", "select a session; PgUp, PgDn, Home and End go further, and so does the mouse"),
     ("Enter", "attach to its terminal or its chat; leave that as usual (ctrl-\\ or ^D) to come back"),
-    ("y a", "show all of what it asks; there y allows it, n denies it, a allows the same from now on"),
+    (
+        "y a",
+        "show all of what it asks; there y allows it, n denies it, a allows it from now on, as its line says",
+    ),
     ("Tab", "select the next one that needs you"),
     ("p", "prompt it; what becomes of the prompt is said below"),
     ("n", "start a session: a program or an agent, in which directory"),
@@ -108,7 +112,8 @@ def answers_of(question: dict[str, Any]) -> list[tuple[str, str, str]]:
     found = []
     for number, (value, label) in enumerate(zip(question["options"], labels), 1):
         key = _USUAL.get(value, str(number) if number <= 9 else "")
-        does = f'"{_one(label)}"' if label and value not in _DOES else _DOES.get(value, value)
+        is_said = own_label(value, label) or value == "always"  # whose agent knows what else it will allow
+        does = f'"{_one(label)}"' if label and is_said else _DOES.get(value, value)
         if question["lost"] or question["kind"] == "escalation":
             does = "dismiss it"
         if key:
