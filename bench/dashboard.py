@@ -25,11 +25,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-SESSIONS, FLOODING, KEYS, STARTS = 200, 10, 200, 5
+SESSIONS, FLOODING, KEYS, STARTS = 200, 4, 200, 5
 IDLE_SECONDS = 10.0
 COLUMNS, ROWS = 160, 50
 PATIENCE = 60.0
-GOALS = {"start": 0.6, "key": 0.05, "memory": 80.0, "idle": 3.0}
+GOALS = {"start": 0.5, "key": 0.05, "memory": 80.0, "idle": 3.0}
 FLOOD = 'i=0; while :; do i=$((i+1)); echo "$i the quick brown fox jumps over the lazy dog"; done'
 
 

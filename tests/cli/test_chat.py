@@ -142,6 +142,22 @@ def test_a_command_is_shown_as_soon_as_it_is_known_though_the_agent_does_not_say
         assert "none of this" not in person.text
 
 
+def test_what_a_command_prints_is_shown_while_it_runs_though_it_waited_for_consent_last(
+    small: SmallHosting,
+) -> None:
+    (small.project / "enough").unlink(missing_ok=True)
+    small.open("watching")
+    with talk(small, "watching") as person:
+        person.type(b"watched\r")
+        person.until_all(["? water", KEYS])
+        person.type(b"y\r")
+        person.until("  rose\n  tulip\n")
+        (small.project / "enough").touch()
+        small.wait_idle("watching")
+    [result] = [each for each in small.messages("watching") if each["role"] == "toolResult"]
+    assert result["content"][0]["text"] == "rose\ntulip\n"
+
+
 def test_what_an_agent_has_cost_and_its_context_are_known_to_the_next_daemon_and_without_the_agent(
     small: SmallHosting,
 ) -> None:
@@ -188,6 +204,8 @@ def test_a_session_whose_directory_was_removed_says_so_and_can_be_left(small: Sm
         person.until("Switched to theirs")
         person.type(b"hello\r")
         person.until("small: no such directory: ")
+        person.type(b"/new\r")
+        person.until("no new session can begin here: the directory")
         assert "Traceback" not in person.text
 
 
@@ -258,7 +276,7 @@ def test_an_answer_to_a_question_that_is_gone_is_nothing_else(small: SmallHostin
         with held_back(small):
             person.until("lost the daemon")
             person.type(keys)
-            person.until("sent when the daemon is back" if keys.endswith(b"\r") else "> y")
+            person.until("will be sent when the daemon is back" if keys.endswith(b"\r") else "> y")
             os.kill(agent, signal.SIGKILL)
         person.until("reconnected")
         if keys.endswith(b"\r"):

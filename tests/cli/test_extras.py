@@ -40,7 +40,7 @@ def hidden(directory: Path, *modules: str) -> Hosting:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
-    modules = ("PIL", "apprise", "pydantic_ai")
+    modules = ("PIL", "apprise", "pydantic_ai", "starlette")
     hosting = hidden(tmp_path_factory.mktemp("bare"), *modules)
     yield hosting
     hosting.close()
@@ -64,6 +64,11 @@ def test_each_command_that_needs_an_extra_names_it_at_once(bare: Hosting) -> Non
     done = bare.run("notify", "it is done", check=False)
     needs = f"fairlead notify: the notification was not sent: notifications need Apprise, {adding('notify')}"
     assert (done.returncode, done.stderr) == (1, needs)
+    done = bare.run("web", "--no-open", check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"fairlead web: the console needs Starlette, {adding('web')}",
+    )
     done = bare.run("agent", "-p", "--model", "lab/test", "hello there", check=False)
     assert done.returncode == 1
     needs = f"remote models need more packages (pydantic_ai is missing), {adding('models')}"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.cli import COMMANDS, command_of
+from fairlead.cli.output import EQUIVALENTS
 from fairlead.formats.columns import width_of
 from tests.cli.terminals import on_a_terminal
 from tests.client.persons import Person
@@ -203,3 +204,8 @@ def test_colours_are_left_out_where_they_are_not_wanted() -> None:
             [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
         )
         assert done.stdout.strip("\n") == wanted
+
+
+def test_each_mark_of_the_chat_has_an_equivalent_as_wide_as_itself() -> None:
+    marks = "●○↳✓✗◆☑☐▸▾⎇›⠋│↑↓·"
+    assert [mark for mark in marks if len(EQUIVALENTS.get(mark, "")) != 1] == []

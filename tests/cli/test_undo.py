@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.hosting import Hosting
@@ -49,3 +53,77 @@ def test_the_hook_of_an_agent_in_a_terminal_returns_when_its_files_are_known(
     assert lent.run("undo", "roses", "--dry-run").stdout == "~ a.py\n"
     lent.run("undo", "roses", "-y")
     assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+
+
+def test_what_was_not_recorded_or_compared_is_never_called_no_change(tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    hosting = Hosting()
+    try:
+        hosting.start("two words", "exec cat", "--cwd", str(project))
+        turn = {"name": "two words", "agent": "claude", "prompt": "do it"}
+        hosting.ask("terminal_turn", event="start", **turn)
+        with open(project / "large.bin", "wb") as file:
+            file.truncate(33 * 1024 * 1024)
+        hosting.ask("terminal_turn", event="stop", **turn)
+        undo = hosting.run("undo", "two words", "-y", check=False)
+        assert "what changed in large.bin was not recorded" in undo.stderr
+        diff = hosting.run("diff", "two words").stderr.splitlines()
+        assert diff == [
+            "not compared, too large or repositories of their own: large.bin",
+            "two words has changed nothing besides",
+        ]
+        hosting.ask("terminal_turn", event="start", **turn)
+        write(project, "a.py", "agent\n")
+        hosting.kill_daemon()
+        hosting.ask("terminal_turn", event="stop", **turn)
+        dry = hosting.run("undo", "two words", "--dry-run")
+        assert "~ a.py\n" in dry.stdout
+        assert "it would be refused: nobody saw the end of turn 2" in dry.stderr
+        done = hosting.run("undo", "two words", "-y", "-f")
+        assert "`fairlead undo 'two words' --redo` takes it back" in done.stdout
+        assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+    finally:
+        hosting.close()
+
+
+def test_a_session_that_ended_in_its_turn_is_not_in_the_way_of_others(lent: Hosting, tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    for name in ("hedge", "roses"):
+        lent.start(name, "exec cat", "--cwd", str(project))
+    lent.ask("terminal_turn", name="hedge", event="start", agent="claude", prompt="do it")
+    write(project, "a.py", "agent\n")
+    lent.ask("terminal_turn", name="hedge", event="stop", agent="claude", prompt="do it")
+    lent.ask("terminal_turn", name="roses", event="start", agent="claude", prompt="do it")
+    busy = lent.run("undo", "hedge", "-y", check=False)
+    assert "roses works there now: stop it first, or wait" in busy.stderr
+    lent.run("stop", "roses")
+    lent.run("undo", "hedge", "-y")
+    assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+
+
+def test_an_undo_whose_daemon_is_killed_is_finished_and_both_are_said(tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    hosting = Hosting()
+    try:
+        hosting.start("roses", "exec cat", "--cwd", str(project))
+        hosting.ask("terminal_turn", name="roses", event="start", agent="claude", prompt="do it")
+        for number in range(1000):
+            write(project, f"new/{number}", "x\n")
+        hosting.ask("terminal_turn", name="roses", event="stop", agent="claude", prompt="do it")
+        words = [sys.executable, "-m", "fairlead", "undo", "roses", "-y"]
+        pid = hosting.daemon_pid()
+        with subprocess.Popen(
+            words, env=hosting.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as undo:
+            hosting.until(lambda: len(list(project.glob("new/*"))) < 990)
+            os.kill(pid, signal.SIGKILL)
+            said = undo.communicate()[1]
+        assert len(os.listdir(project / "new")) > 0, "it was half done"
+        assert "the next daemon finishes it, or takes it back; `fairlead undo roses --redo" in said
+        told = hosting.run("undo", "roses", "--redo", "--dry-run").stdout
+        assert "note: the daemon was killed during an undo, which was finished by the next one" in told
+        assert not (project / "new").exists()
+        hosting.run("undo", "roses", "--redo", "-y")
+        assert len(os.listdir(project / "new")) == 1000
+    finally:
+        hosting.close()

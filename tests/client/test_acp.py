@@ -100,6 +100,19 @@ def test_text_thoughts_plans_and_tools_of_a_hosted_agent_are_told(
     assert editor.of(acp.UserMessageChunk) == []
 
 
+def test_a_hosted_agents_command_is_told_before_it_is_known_to_run(
+    editor: AcpEditor, hosting: SmallHosting
+) -> None:
+    session = editor.new()
+    (hosting.project / "enough").touch()
+    editor.prompt(session, "quiet")
+    (call,) = editor.of(acp.ToolCall)
+    told, running, ended = editor.of(acp.ToolCallUpdate)
+    assert (call.status, told.title, told.status) == ("pending", "sow 3 seeds", None)
+    assert (running.title, running.status, ended.status) == ("sow 3 seeds", "in_progress", "completed")
+    assert "all 3" in str(ended.content)
+
+
 @pytest.mark.parametrize(("option", "said"), [("allow", "yes-once "), ("deny", "denied ")])
 def test_a_permission_is_asked_with_the_agents_own_options(editor: AcpEditor, option: str, said: str) -> None:
     session = editor.new()

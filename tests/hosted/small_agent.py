@@ -23,6 +23,8 @@ What it does, the words of a prompt say, one after the other:
     shell                       run a command in a terminal of its own
     quiet                       run a command of which no more is told until a file `enough` is there, as if
                                 it was waiting
+    watched                     ask for permission for a command that it called running before, and tell what
+                                it prints until a file `enough` is there
     gush, calls, heavy          say too much after the turn, have too many calls, or keep too much in them
     pester, ask:COUNT           ask for what is unknown without an end, with empty lines, or so often
     moody, rewrite, repeat      change its mode, or files, without an end, or a file of equal lines
@@ -489,6 +491,19 @@ class Turn(threading.Thread):
         self.agent.paid += 0.25
         cost = {"amount": self.agent.paid, "currency": "USD"}
         self.update("usage_update", used=5000, size=10_000, cost=cost)
+
+    def do_watched(self) -> None:
+        """As Codex does it."""
+        begun = {"toolCallId": "watched", "title": "water", "kind": "execute"}
+        call = {**begun, "rawInput": {"command": "water"}}
+        self.update("tool_call", **call, status="in_progress")
+        asked = {"sessionId": self.session, "toolCall": {**call, "status": "pending"}, "options": OPTIONS}
+        self.agent.answer(self.agent.request("session/request_permission", asked))
+        for piece in ("rose\n", "tulip\n"):
+            printed = {"terminal_output_delta": {"data": piece, "terminal_id": "watched"}}
+            self.update("tool_call_update", toolCallId="watched", _meta=printed)
+        self.wait_for("enough")
+        self.update("tool_call_update", toolCallId="watched", status="completed")
 
     def do_quiet(self) -> None:
         """As Claude Code does it."""

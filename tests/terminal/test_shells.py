@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fairlead.client.calls import RequestError
+from fairlead.client.connection import DaemonConnection
+from fairlead.system.settings import Settings
 from tests import lending, peers
 from tests.hosting import WAIT, Hosting
 
@@ -184,7 +188,26 @@ def test_a_command_that_is_not_whole_has_failed_and_what_follows_is_refused(
     assert asking.fails("echo 'half") == f"{words[0]} waits for the rest of the command"
     asking.refuses(f"{words[0]} waits for the rest of a command: ")
     asking.type("", "C-c")
-    asking.does("touch one", "one")
+    asking.does("touch on\x03e; echo \x1b[201~\t漢字  👍", "one")
+
+
+def test_who_types_at_once_leaves_the_prompt_known(daemon: Hosting, tmp_path: Path) -> None:
+    names = [f"work{number}" for number in range(8)]
+    with DaemonConnection(Settings(daemon.environment), start=False) as control:
+        for name in names:
+            argv, env = ["bash", "--norc"], {"PS1": "garden$ "}
+            control.ask("terminal_start", name=name, argv=argv, env=env, cwd=str(tmp_path))
+            lines = partial(control.ask, "session_lines", name=name)
+            daemon.until(lambda lines=lines: "garden$" in "".join(lines()["lines"]))  # type: ignore[misc]
+            control.ask("terminal_send", name=name, text="echo half")
+        for name in names:
+            with pytest.raises(RequestError, match="there is a draft in the input of bash"):
+                control.ask("session_prompt", name=name, text="touch wrong")
+            control.ask("terminal_send", name=name, keys=["C-u"])
+            control.ask("session_prompt", name=name, text=f"touch {name}", timeout=WAIT)
+            daemon.until((tmp_path / name).exists)
+    assert sorted(each.name for each in tmp_path.iterdir()) == names
+    daemon.end_sessions()
 
 
 @pytest.mark.parametrize("prompt", ["$ ", "me@host:\\w$ "])

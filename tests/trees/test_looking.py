@@ -188,3 +188,13 @@ def test_a_submodule_whose_git_file_is_a_pipe_is_not_taken_for_the_repository_ar
     os.mkfifo(project / "lib/.git")
     told = session_diff(project)
     assert (told.diff.total, list(told.diff.left_out)) == (0, ["lib"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_repository_of_another_user_is_shown_without_being_trusted(hostile: Hostile) -> None:
+    for above, below, names in os.walk(hostile.project):
+        for name in (*below, *names):
+            os.chown(os.path.join(above, name), 12345, 12345, follow_symlinks=False)
+    os.chown(hostile.project, 12345, 12345)
+    assert "+changed = 2" in session_diff(hostile.project).diff.patch
+    assert hostile.fired() == []

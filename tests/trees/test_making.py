@@ -425,3 +425,13 @@ def test_files_of_a_worktree_have_the_modes_that_the_user_wants(
     modes = [oct(each.stat().st_mode & 0o777) for each in (place, place / "a.py", place / ".git")]
     assert modes == ["0o755", "0o644", "0o644"]
     assert (project / ".git/refs/heads/roses").stat().st_mode & 0o777 == 0o644
+
+
+def test_commands_that_are_proposed_quote_the_name(project: Path, room: TreeRoom) -> None:
+    record = enter(room, "two words", project)
+    write(Path(record.path), "a.py", "changed\n")
+    with pytest.raises(WorktreeFault, match="`fairlead worktree merge 'two words'` takes it over"):
+        room._remove(record, False)
+    shutil.rmtree(record.path)
+    with pytest.raises(WorktreeFault, match="`fairlead worktree rm 'two words'` removes it"):
+        enter(room, "two words", project)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.trees import merging
+from fairlead.trees import changing, merging
 from fairlead.trees.changing import ChangePlan, carry_out
 from fairlead.trees.making import WorktreeFault
 from fairlead.trees.merging import WorktreeMerge, merge
@@ -463,3 +463,38 @@ def test_a_repository_without_reflogs_or_packed_refs_can_be_merged_and_cleaned_u
     assert not (project / ".git/packed-refs").is_symlink()
     room._remove(record, force=True)
     assert git(project, "branch", "--list", "hedge") == ""
+
+
+def test_a_conflict_of_a_worktree_that_is_gone_says_how_to_go_on(
+    project: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    committed(Path(record.path), a_py="theirs\n")
+    committed(project, a_py="ours\n")
+    shutil.rmtree(record.path)
+    with pytest.raises(WorktreeFault, match=r"roses is gone: merge main into roses with git"):
+        merged(room, record)
+
+
+def test_a_merge_that_can_be_neither_finished_nor_taken_back_is_finished_by_the_next(
+    project: Path, room: TreeRoom, record: WorktreeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed(Path(record.path), a_py="one = 2\n", b_py="b = 1\n")
+    real = changing._change
+
+    def full(plan: ChangePlan, change: changing.FileChange, *more: object) -> bool:
+        if (project / "a.py").read_text() == "one = 2\n":
+            raise OSError(28, "the disk is full")
+        return real(plan, change, *more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(changing, "_change", full)
+        with pytest.raises(WorktreeFault, match=r"a merge is half done in .*: .*full; mend that, and merge"):
+            merged(room, record)
+        with pytest.raises(WorktreeFault, match="a merge is half done"):
+            merged(room, record)
+    assert not (project / ".git/index.lock").exists()
+    assert merged(room, record).is_merged
+    assert (project / "b.py").read_text() == "b = 1\n"
+    assert git(project, "rev-parse", "main") == git(project, "rev-parse", "roses")
+    assert status(project) == ""
+    assert not list(room._merges.iterdir())

@@ -450,3 +450,39 @@ def test_floods_of_connections_are_bounded(console: ConsoleHosting, browser: Bro
         if browser.ask("GET", "/api/me").status == 200:
             return
     raise AssertionError("nobody gets in after a flood")
+
+
+def test_a_session_that_an_agent_typed_into_is_refused_too(console: ConsoleHosting, browser: Browser) -> None:
+    """Its processes bear no mark: the daemon says whose they are."""
+    console.hosting.start("lent", "exec sh")
+    script = f"{console.hosting.directory}/ask.py"
+    Path(script).write_text(ASK)
+    command = f"{sys.executable} {script} {browser.port} {browser.cookie}; echo do''ne"
+    console.hosting.run("send", "lent", command, "-k", "Enter")
+    console.hosting.wait_text("lent", "done")
+    assert '"role":"owner"' in console.hosting.screen("lent").replace("\n", "")
+    words = ["-m", "fairlead", "send", "lent", "clear", "-k", "Enter"]
+    run_as_agent(console.hosting, f"import os, sys; os.execv(sys.executable, [sys.executable, *{words}])")
+    console.hosting.run("send", "lent", command.replace("do''ne", "ag''ain"), "-k", "Enter")
+    console.hosting.wait_text("lent", "again")
+    assert "403 an agent's process may not use the console" in console.hosting.screen("lent")
+
+
+def test_a_share_of_an_agent_session_is_one_of_that_session(
+    console: ConsoleHosting, browser: Browser
+) -> None:
+    home = console.hosting.environment["HOME"]
+    ids = [browser.op("open_session", name=name, cwd=home).data["session_id"] for name in ("roses", "weeds")]
+    guest, _ = console.share("roses", "writer")
+    assert guest.ask("GET", "/api/me").data["share"]["session"] == ids[0]
+    with guest.events(f"?session={ids[0]}") as events:
+        assert guest.op("prompt", message="hello").status == 200
+        for event in events:
+            if event["data"].get("topic") == "session/turn-ended":
+                break
+    assert guest.op("get_messages").data["total"] >= 2
+    assert guest.op("get_messages", session_id=ids[1]).status == 403
+    assert guest.op("prompt", session_id=ids[1], message="hello").status == 403
+    assert guest.op("command", text="/run id").status == 403
+    assert guest.ask("GET", f"/api/events?session={ids[1]}").status == 403
+    assert browser.op("get_messages", session_id=ids[1]).data["total"] == 0

@@ -91,13 +91,22 @@ def test_a_stopped_daemon_is_said_and_not_started() -> None:
     console = ConsoleHosting()
     try:
         browser = console.browser()
-        console.hosting.run("daemon", "stop")
-        console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "away")
-        answer = browser.op("session_list")
-        assert (answer.status, answer.code) == (503, "web/away")
-        assert console.hosting.run("daemon", "status", check=False).returncode == 1
-        console.hosting.run("ls")
-        console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "here")
+        console.hosting.start("left", "echo still-here; cat")
+        with browser.terminal("left") as shown, browser.events() as events:
+            shown.until_shown("still-here")
+            console.hosting.run("daemon", "stop")
+            console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "away")
+            shown.until("away")
+            answer = browser.op("session_list")
+            assert (answer.status, answer.code) == (503, "web/away")
+            assert console.hosting.run("daemon", "status", check=False).returncode == 1
+            assert console.hosting.log().count("serving") == 1
+            assert any(each["data"].get("topic") == "web/away" for each in events)
+            console.hosting.run("ls")
+            console.hosting.until(lambda: browser.ask("GET", "/api/me").data["daemon"] == "here")
+            shown.output = b""
+            shown.until("back")
+            shown.until_shown("still-here")
     finally:
         console.close()
 
@@ -183,3 +192,8 @@ def test_the_demo_shows_a_link_a_terminal_and_a_share() -> None:
     assert done.returncode == 0, done
     assert "a watcher may not terminal_send" in done.stdout
     assert "nobody is logged in here" in done.stdout
+
+
+def test_the_commands_socket_comes_back_when_somebody_deleted_it(console: ConsoleHosting) -> None:
+    os.unlink(console.hosting.directory / "run/fairlead/web.sock")
+    console.hosting.until(lambda: console.hosting.run("web", "--sessions", check=False).returncode == 0)

@@ -116,3 +116,13 @@ def test_a_share_hears_of_its_session_only(console: ConsoleHosting) -> None:
             if event["data"]["topic"] == "terminal/exited":
                 break
     console.hosting.run("web", "--revoke", "all")
+
+
+def test_queries_that_make_no_sense_are_refused(browser: Browser) -> None:
+    assert browser.ask("GET", f"/api/events?{'a=1&' * 50}").status == 400
+    assert browser.ask("GET", f"/api/events?since={'x' * 1000}").status == 400
+    with browser.events("?session=absent") as events:
+        assert next(events)["event"] == "hello"
+        refused = next(events)
+        assert (refused["event"], refused["data"]["code"]) == ("refused", "request/not-found")
+        assert list(events) == []

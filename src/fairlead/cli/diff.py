@@ -63,11 +63,15 @@ def main(arguments: Sequence[str]) -> int:
     for line in shown:
         print(line)
     if answer.get("cut"):
-        _say(f"the diff is longer than what is shown; `fairlead diff {options.name} --stat` lists all files")
+        from shlex import quote
+
+        how = f"`fairlead diff {quote(options.name)} --stat` lists all files"
+        _say(f"the diff is longer than what is shown; {how}")
     if left_out := answer["left_out"]:
         _say(f"not compared, too large or repositories of their own: {', '.join(left_out)}")
     if not answer["total"]:
-        _say("no differences" if options.other else f"{options.name} has changed nothing")
+        what = "no differences" if options.other else f"{options.name} has changed nothing"
+        _say(f"{what} besides" if left_out else what)
     return 0
 
 

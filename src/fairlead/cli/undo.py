@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..client.connection import DaemonConnection
+
 COMMAND = Command(
     "undo",
     "Put files back as they were before the last turn of a session that changed any. It shows what it will\n"
@@ -61,15 +63,30 @@ def main(arguments: Sequence[str]) -> int:
         if asks and not _agreed(told):
             return 1
         if not options.dry_run:
-            told = control.ask("session_undo", **given, force=options.force)
+            told = _done(control, given, options.force)
     if options.json:
         import json
 
         print(json.dumps(told))
     elif not options.dry_run:
-        back = f"; `fairlead undo {options.name} --redo` takes it back" if not options.redo else ""
+        from shlex import quote
+
+        back = f"; `fairlead undo {quote(options.name)} --redo` takes it back" if not options.redo else ""
         print(f"done{back}")
     return 0
+
+
+def _done(control: DaemonConnection, given: dict[str, Any], force: bool) -> dict[str, Any]:
+    """Let it be done. If the daemon dies meanwhile, say who knows what became of it."""
+    from shlex import quote
+
+    try:
+        return control.ask("session_undo", **given, force=force)
+    except ConnectionError as error:
+        words = "--dry-run" if given["redo"] else "--redo --dry-run"
+        how = f"`fairlead undo {quote(given['name'] or '')} {words}` says what became of it"
+        begun = "if it was begun, the next daemon finishes it, or takes it back"
+        raise Failure(f"{error}; {begun}; {how}") from None
 
 
 def _lines(told: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from .. import __version__
 from .arguments import Command, Failure, Option, UsageError, parsed
 from .spans import span
 
@@ -130,6 +131,11 @@ def _show(settings: Settings, listen: Listening, options: Options) -> int:
     elif any(chosen):
         raise Failure("the console runs already; `fairlead web --stop` ends it, then it can listen elsewhere")
     status = asked(settings, "status")
+    if status["version"] != __version__:
+        status["warnings"].append(
+            f"the console is still version {status['version']}, this command is {__version__}: "
+            "`fairlead web --stop` ends it, and the next `fairlead web` starts the new one"
+        )
     if options.share:
         seconds = getattr(options, "for") or HOUR
         role = options.role or "watcher"

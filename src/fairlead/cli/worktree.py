@@ -173,7 +173,9 @@ def _remove(control: DaemonConnection, options: Any) -> int:
         return 0
     print(f"removed {path}")
     if kept := answer.get("kept"):
-        print(f"its work is kept: `git -C {answer['worktree']['origin']} log {kept}`")
+        from shlex import join
+
+        print(f"its work is kept: `{join(['git', '-C', answer['worktree']['origin'], 'log', kept])}`")
     return 0
 
 

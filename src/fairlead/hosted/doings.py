@@ -263,7 +263,7 @@ class Doings:
             unique = f"{id}@{self.run}-{self._at}" if self._is_used(id) else id
             call = self.work.calls[id] = OpenCall(unique, id)
         shown.take_details(call, details)
-        goes_on = call.status in ("in_progress", *_ENDED)
+        goes_on = call.is_running or call.status in ("in_progress", *_ENDED)
         is_known = not goes_on and not call.is_titled and bool(call.arguments)
         call.is_titled = call.is_titled or is_known
         if is_new or is_known:

@@ -41,6 +41,7 @@ from ..system.files import replace_file
 from ..system.opening import read_file
 from ..wire.jsonrpc import json_bytes
 from .ports import ProgramState
+from .screen.screen import pasteable
 from .session import TerminalSession
 from .state.front import SHELLS
 from .submitting import MAX_SUBMITTED, InputView, NotSeen, Obstacle, Submitter, Submitters, same_text
@@ -180,7 +181,7 @@ class PromptQueue:
         if len(prompt.text) > MAX_SUBMITTED:
             long = f"a prompt of {len(prompt.text)} characters"
             raise NotSupported(f"{long}; at most {MAX_SUBMITTED} are typed into a terminal")
-        if not prompt.text.strip():
+        if not pasteable(prompt.text).strip():
             raise NotSupported("the prompt is empty")
         async with self._adding:
             waiting = len(self.waiting)

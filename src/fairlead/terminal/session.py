@@ -124,6 +124,8 @@ class TerminalSession:
         self._asked = 0  # the last generation that was asked for; `generation` is the one that holds
         self.inputs = 0
         """How often clients and others have given the program input; its terminal's answers don't count."""
+        self.before_input: set[Callable[[], None]] = set()
+        """What is called before the first of it."""
         self._untaken = 0  # bytes of input that the keeper has and the program has not taken
         self._held: deque[bytes] = deque()  # input that the keeper has no room for
         self._paused: set[Viewer] = set()
@@ -436,6 +438,9 @@ class TerminalSession:
 
     def send_input(self, data: bytes) -> None:
         """Give the program input."""
+        if not self.inputs:
+            for each in self.before_input:
+                each()
         self.inputs += 1
         if agent := calling_agent.get():
             self.is_typed_by_agent = True

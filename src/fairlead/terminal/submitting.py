@@ -23,6 +23,7 @@ from ..sessions.state import UNKNOWN, Activity, DoesNow
 from ..system.processes import Program
 from ..system.terminal_input import unread
 from .ports import ProgramState
+from .screen.screen import pasteable
 from .session import TerminalSession
 from .state.front import SHELLS, Front, RulesOf, front_of, is_shell
 from .state.rules import AgentRules, bare, live_view, shipped
@@ -440,7 +441,7 @@ class Submitter:
 
 def _typed(text: str) -> str:
     """A text as it is typed."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n").rstrip()
+    return pasteable(text.replace("\r\n", "\n").replace("\r", "\n")).strip("\n").rstrip()
 
 
 def _close_menu(text: str) -> str:
@@ -451,7 +452,7 @@ def _close_menu(text: str) -> str:
 
 def same_text(one: str, other: str) -> bool:
     """True if two prompts are the same, as far as one can tell of one that is reported."""
-    said, typed = (" ".join(text.split())[:COMPARED] for text in (one, other))
+    said, typed = (" ".join(_typed(text).split())[:COMPARED] for text in (one, other))
     return said == typed
 
 

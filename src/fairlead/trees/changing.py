@@ -32,6 +32,8 @@ TURNED, DONE = "turned", "done"
 """Marks in a plan's directory: it is being taken back; all of it is done."""
 MAX_PLAN = 64 * 1024 * 1024
 """How many bytes a plan may have."""
+MAX_SYNCED = 64
+"""How many files are written to the disk one by one; if there are more, all there is is written."""
 CHUNK = 1024 * 1024
 
 FileKind = Literal["absent", "file", "link", "other"]
@@ -168,8 +170,12 @@ def _opened(parent: int, name: str) -> int:
 
 def write_plan(plan: ChangePlan, place: Path) -> None:
     """Write a plan down, beside its contents: from now on it is done, whatever happens. Raises OSError."""
-    for each in os.scandir(place):
-        _to_disk(each.path)
+    contents = [each.path for each in os.scandir(place)]
+    if len(contents) > MAX_SYNCED:
+        os.sync()
+    else:
+        for each in contents:
+            _to_disk(each)
     replace_file(str(place / PLAN), msgspec.json.encode(plan))
     _to_disk(str(place / PLAN))
     _to_disk(str(place))

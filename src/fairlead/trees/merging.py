@@ -215,6 +215,8 @@ def _merged(
     told = live.run("merge-tree", *options, ours, theirs, codes=(0, 1)).split(b"\0")
     if names := [each for each in told[1:] if each]:
         how = f"merge {target} into {record.branch} in {record.path}, mend that there, and merge again"
+        if not os.path.lexists(record.path):
+            how = f"{record.path} is gone: merge {target} into {record.branch} with git, and merge again"
         raise WorktreeFault(f"conflicts in {_listed(names)}; {target} is as it was: {how}")
     message = f"Merge {record.branch}, the work of {record.name}\n"
     return commit(live, told[0].decode().strip(), ["-p", ours, "-p", theirs], message, identity)

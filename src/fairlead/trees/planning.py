@@ -12,7 +12,6 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from ..formats.shown import counted
 from .changing import (
     ABSENT,
     ChangePlan,
@@ -69,10 +68,11 @@ def chosen_of(records: list[TurnRecord], turns: int, *, redo: bool) -> list[Turn
     if not changing:
         if gaps := [each.gap for each in records if each.gap]:
             raise UndoFault(f"there is nothing to undo: {gaps[-1]}")
-        count = counted(sum(1 for each in records if each.number), "turn")
-        raise UndoFault(
-            f"there is nothing to undo: no file was changed in the last {count}, or that is undone"
-        )
+        count = sum(1 for each in records if each.number)
+        which = "the last turn" if count == 1 else f"the last {count} turns"
+        if any(each.is_undone for each in records):
+            raise UndoFault(f"there is nothing to undo: what was changed in {which} is undone")
+        raise UndoFault(f"there is nothing to undo: no file was changed in {which}")
     return changing[-turns:]
 
 
@@ -239,7 +239,7 @@ class PlannedUndo:
         top = self.store.top
         files = []
         for each in self.plan.changes:
-            is_there = state_of(top, each.name).kind != "absent"
+            is_there = os.path.lexists(top / each.name)
             action: Literal["restore", "remove", "create"] = "restore" if is_there else "create"
             if each.after.kind == "absent":
                 action = "remove"

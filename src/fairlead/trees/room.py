@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -183,7 +184,7 @@ class TreeRoom:
         """The worktree that a name has, if it is what is asked for."""
         with making.worktree_faults():
             common = making.common_of(Path(project))
-        rid = f"`fairlead worktree rm {found.name}` removes it"
+        rid = f"`fairlead worktree rm {quote(found.name)}` removes it"
         if common != found.repository:
             raise WorktreeFault(f"{found.name} has a worktree of another repository, {found.path}; {rid}")
         if not os.path.isdir(found.path):
@@ -206,7 +207,9 @@ class TreeRoom:
             what = ", ".join(lost.left_out[:5])
             raise WorktreeFault(f"{record.path} has what git can't keep: {what}; move it away first")
         if lost and not force:
-            how = f"`fairlead worktree merge {record.name}` takes it over, --force keeps it under a ref"
+            how = (
+                f"`fairlead worktree merge {quote(record.name)}` takes it over, --force keeps it under a ref"
+            )
             raise WorktreeFault(f"{record.path} has {lost}; {how}")
         kept = ""
         if lost:

@@ -31,6 +31,8 @@ MAX_KEPT_BYTES = 512 * 1024 * 1024
 """How many bytes the contents of one working tree may take; with more all of them are forgotten."""
 KEPT_SECONDS = 14 * 86_400.0
 """How long what was not used is kept."""
+CONTENT_SECONDS = 120.0
+"""How long one call of git may take that copies the contents of many files."""
 MAX_ATTRIBUTES = 65_536
 MAX_RULES = 65_536
 """How many bytes are kept of a file with rules about what git ignores."""
@@ -344,7 +346,9 @@ class SnapshotStore:
         if wanted:
             pack = self.directory / "objects/pack"
             pack.mkdir(exist_ok=True, mode=0o700)
-            self._shadow.run("pack-objects", "-q", str(pack / "pack"), input=wanted, env=self.reading)
+            options = ("-q", "--window=0", str(pack / "pack"))
+            env = self.reading
+            self._shadow.run("pack-objects", *options, input=wanted, env=env, seconds=CONTENT_SECONDS)
 
     def put_out(
         self, snapshot: Snapshot, paths: Collection[bytes], place: Path
@@ -358,7 +362,8 @@ class SnapshotStore:
         found = {}
         wanted = [path for path in paths if path in known and is_proper(path)]
         options = ("-z", "--stdin", f"--prefix={place}/")
-        self._shadow.run("checkout-index", *options, env=env, input=b"\0".join(wanted))
+        given = b"\0".join(wanted)
+        self._shadow.run("checkout-index", *options, env=env, input=given, seconds=CONTENT_SECONDS)
         os.unlink(f"{place}.index")
         for path in wanted:
             name = os.fsdecode(path)

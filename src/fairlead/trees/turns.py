@@ -54,8 +54,10 @@ class TurnSnapshots:
                 self._submit(lambda: self._undoer.forget(id))
             case feed.Opened(live=live):
                 self._projects[id] = live.project
-            case feed.Closed():
-                self._projects.pop(id, None)
+            case feed.Closed() | feed.Exited():
+                self._submit(lambda: self._undoer.gone(id))
+                if isinstance(event, feed.Closed):
+                    self._projects.pop(id, None)
             case feed.TurnBegan(turn=turn, after=after) if id in self._projects:
                 project, deadline = self._projects[id], time.monotonic() + HOLD_SECONDS
                 why = "" if self._settings.flag("undo", "enabled") else "[undo] enabled is false"

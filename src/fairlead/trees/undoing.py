@@ -119,6 +119,10 @@ class Undoer:
             closed = msgspec.structs.replace(record, after=None, fault=str(fault))
         self._records.write(session, [*records[:-1], closed])
 
+    def gone(self, session: str) -> None:
+        """A session does nothing more. If a turn of it ran, nobody has seen the end."""
+        self._running.pop(session, None)
+
     def forget(self, session: str) -> None:
         """What was known of an earlier session with this id does not apply to it."""
         self._running.pop(session, None)

@@ -171,7 +171,7 @@ class App:
 
     def _is_near(self, scope: Scope) -> bool:
         """True if a browser of this machine asks, and nobody else through a proxy."""
-        is_proxied = bool(self._proxied) and header(scope, b"host") == self._proxied
+        is_proxied = bool(self._proxied) and (header(scope, b"host") or "").lower() == self._proxied
         is_forwarded = any(header(scope, each) is not None for each in _FORWARDED)
         return is_near(scope["client"][0], scope["server"][0]) and not is_proxied and not is_forwarded
 

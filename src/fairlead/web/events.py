@@ -6,6 +6,7 @@ A page that does not read fast enough is told to fetch everything again; what wa
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,12 +20,15 @@ from .access import AccessRefused, Visitor
 from .hub import Hub, NumberedEvent
 from .wired import Receive, Scope, Send, encoded, header, sent_fault
 
+log = logging.getLogger("fairlead.web")
+
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
 MAX_CURSOR = 200
+MAX_FIELDS = 10
 MAX_PIECE = 1024 * 1024
 """How many bytes of an agent's events are read before the page gets them."""
 
@@ -82,7 +86,11 @@ class EventStreams:
         self.open = 0
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, visitor: Visitor) -> None:
-        query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
+        try:
+            query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=MAX_FIELDS)
+        except ValueError:
+            await sent_fault(scope, send, 400, "request/invalid-params", "too many parameters")
+            return
         since = header(scope, b"last-event-id") or (query.get("since") or [""])[0]
         session = (query.get("session") or [""])[0]
         if len(since) > MAX_CURSOR or len(session) > MAX_CURSOR:
@@ -209,8 +217,11 @@ async def _stream(
                     break
                 finally:
                     next_piece = None
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            async with asyncio.timeout(limits.STALL_SECONDS):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+    except TimeoutError:
+        log.info("a page has not read its events for %g s; it was dropped", limits.STALL_SECONDS)
     finally:
         left = ending if next_piece is None else [*ending, next_piece]
         for each in left:

@@ -18,6 +18,10 @@ BODY_SECONDS = 20.0
 """Seconds in which its body must be there."""
 IDLE_SECONDS = 60
 """Seconds that a connection without a request is kept."""
+STALL_SECONDS = 60.0
+"""Seconds in which a browser must read what it was sent."""
+CHUNK = 64 * 1024
+"""Bytes of a page that are sent at a time, so that those who ask and never read cost no more memory."""
 PEER_SECONDS = 5.0
 """Seconds in which it must be found out who connects."""
 TLS_SECONDS = 10.0

@@ -18,9 +18,10 @@ from typing import Any
 import msgspec
 import uvicorn
 
+from .. import __version__
+from ..doors.listening import UnixServer
 from ..doors.peer_proof import agent_behind
 from ..keeper.credentials import is_our_user
-from ..keeper.sockets import listening
 from ..system.logfile import LogFile
 from ..system.processes import agent_of
 from ..system.settings import SettingError, Settings, safe_dir
@@ -35,6 +36,8 @@ log = logging.getLogger("fairlead.web")
 
 MAX_REQUEST = 16 * 1024
 REQUEST_SECONDS = 10.0
+STOP_LOOK = 0.25
+"""Seconds between two looks whether it is to stop."""
 TIDY_EVERY = 5.0
 """Seconds between two looks at what has expired."""
 
@@ -92,6 +95,34 @@ def _bound(listen: Listening, places: Places) -> socket.socket:
     raise AssertionError
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server with a limit on the handshake of TLS, as connections in it are not counted yet, and
+    without the work that uvicorn does ten times a second for headers that we don't send."""
+
+    async def main_loop(self) -> None:
+        while not self.should_exit:
+            await asyncio.sleep(STOP_LOOK)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config = self.config
+        loop = asyncio.get_running_loop()
+
+        def connected() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+            )
+            return made
+
+        seconds = limits.TLS_SECONDS if config.ssl is not None else None
+        self.servers = [
+            await loop.create_server(
+                connected, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=seconds
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
+
+
 class _Process:
     """Everything that runs in it."""
 
@@ -120,7 +151,7 @@ class _Process:
             proxied=listen.origin,
         )
         self._app.console.base = listen.base(port)
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 self._app.guard,
                 http=protocol_for(self._hub.agent_programs, any_user=bool(listen.origin)),
@@ -143,11 +174,10 @@ class _Process:
         )
 
     async def serve(self, ready: Callable[[], None]) -> None:
-        control = await asyncio.start_unix_server(
-            self._controlled, sock=listening(self._places.socket, 16, replace=True)
-        )
+        control = UnixServer(self._places.socket, self._controlling)
+        await control.open()
         following = asyncio.ensure_future(self._hub.run())
-        tidying = asyncio.ensure_future(self._tidy())
+        tidying = asyncio.ensure_future(self._tidy(control))
         comparing = asyncio.ensure_future(self._app.console.run())
         log.info("serving browsers at %s", self._app.console.base)
         try:
@@ -166,16 +196,19 @@ class _Process:
                 task.cancel()
             await asyncio.gather(following, tidying, comparing, serving, return_exceptions=True)
             await self._hub.close()
-            with contextlib.suppress(OSError):
-                os.unlink(self._places.socket)
 
-    async def _tidy(self) -> None:
+    async def _tidy(self, control: UnixServer) -> None:
         while True:
             await asyncio.sleep(TIDY_EVERY)
+            await control.mend()
             self._access.tidy()
             self._logfile.rotate_if_due()
 
     # --- the command's requests ---------------------------------------------------------------------------
+
+    def _controlling(self) -> asyncio.BaseProtocol:
+        reader = asyncio.StreamReader(limit=MAX_REQUEST)
+        return asyncio.StreamReaderProtocol(reader, self._controlled)
 
     async def _controlled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request of a person's command: a line of JSON, and one back."""
@@ -210,7 +243,7 @@ class _Process:
             case "status":
                 far = not self._listen.is_near or bool(self._listen.origin)
                 about = {"far": far, "warnings": self._listen.warnings()}
-                return {"pid": os.getpid(), "base": console.base} | about
+                return {"pid": os.getpid(), "version": __version__, "base": console.base} | about
             case "link":
                 return {"link": console.link(self._access.ticket()), "warnings": self._listen.warnings()}
             case "share":

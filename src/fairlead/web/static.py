@@ -5,11 +5,13 @@ Their version is a hash over all of them; it is part of their paths, so that bro
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import os
 from typing import NamedTuple
 
+from . import limits
 from .wired import Receive, Scope, Send, header, sent_fault
 
 PAGES = os.path.join(os.path.dirname(__file__), "pages")
@@ -94,4 +96,8 @@ async def send_page(pages: dict[str, Page], scope: Scope, receive: Receive, send
         body = gzip.decompress(body)
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+    async with asyncio.timeout(limits.STALL_SECONDS):
+        for at in range(0, len(body), limits.CHUNK):
+            piece = body[at : at + limits.CHUNK]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

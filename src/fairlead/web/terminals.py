@@ -17,7 +17,6 @@ from typing import Any
 
 from ..client.launch import session_socket
 from ..client.links import close_writer
-from ..client.reconnect import ABSENCE, Reconnect
 from ..wire import keepty
 from ..wire.faults import Broken
 from . import limits
@@ -27,7 +26,8 @@ from .roles import may_write
 from .wired import Receive, Scope, Send, sent_fault
 
 WISHES = keepty.Wish.REASONS | keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.NOTICES
-HELLO_SECONDS = 5.0
+AGAIN_SECONDS = 0.1
+"""Seconds until a session whose connection was lost is connected to again; the daemon is waited for first."""
 MAX_NAME = 200
 
 PROTOCOL, NO_SESSION, NO_RIGHT, NOT_FOUND = 4400, 4401, 4403, 4404
@@ -145,34 +145,27 @@ class _Page:
 
     async def _show(self) -> None:
         """Show the session until it has ended; a daemon that dies is waited for."""
-        reconnect: Reconnect | None = None
+        is_lost = False
         while True:
             self._anew = False
             self._leave_room()
             try:
-                reader = await self._connect(start=reconnect is None or reconnect.may_start)
-                if reconnect is not None:
-                    reconnect = None
+                reader = await self._connect()
+                if is_lost:
+                    is_lost = False
                     await self._tell(t="back")
                 await self._pass_on(reader)
             except (Away, ConnectionError, TimeoutError, OSError) as error:
                 await self._drop()
-                if reconnect is None:
-                    reconnect = Reconnect(ABSENCE)
+                if not is_lost:
+                    is_lost = True
                     await self._tell(t="away", why=str(error))
-                try:
-                    pause = reconnect.pause(
-                        error if isinstance(error, OSError) else ConnectionError(str(error))
-                    )
-                except OSError:
-                    pause = 1.0
-                await asyncio.sleep(pause)
+                await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _connect(self, *, start: bool) -> asyncio.StreamReader:
+    async def _connect(self) -> asyncio.StreamReader:
         """Become a client of the session, in the role that is wanted."""
         await self._drop()
-        if not start:
-            await self._hub.here()
+        await self._hub.here()  # which looks for it, and knows whether it was stopped
         role = keepty.Role.WRITER if self._wants_pen else keepty.Role.WATCHER
         wire = self._wire = keepty.ClientConnection()
         found = await asyncio.to_thread(session_socket, self._name, self._hub.settings)

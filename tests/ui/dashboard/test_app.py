@@ -6,8 +6,13 @@ import asyncio
 import subprocess
 from pathlib import Path
 
+from textual.events import Key
+
+from fairlead.events import host_event
+from fairlead.ui.dashboard.link import EventNews, ListNews
 from tests.hosting import Hosting
 from tests.ui.dashboard.driving import driven, run
+from tests.ui.dashboard.rows import row
 
 READ = 0.6
 """Seconds for which a person looks at a question; a key that comes sooner answers nothing."""
@@ -227,5 +232,30 @@ def test_the_mouse_selects_and_the_wheel_moves(lent: Hosting) -> None:
             await seen.until("›● hedge", "this is hedge")
             await seen.resize(60, 10)
             await seen.until_it(lambda: "│" not in seen.text and "›● hedge" in seen.text)
+
+    run(scenario)
+
+
+def test_keys_have_their_turn_while_much_that_happened_is_taken(lent: Hosting) -> None:
+    lent.start("work", "exec sleep 1000")
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("1 session", "work")
+            app, left = seen.app, list[int]()
+            rows = [row(f"s{number:03}", "working") for number in range(200)]
+            app._link.news.append(ListNews(rows, []))
+            data = {"session_id": "s199", "state": "waits", "question": "now?", "seen": False}
+            event = host_event("sessions/state", data)
+            app._link.news.extend([EventNews(0.0, "sessions/state", event)] * 5000)
+            app.post_message(Key("question_mark", "?"))
+            app._wake()
+            while app._link.news:
+                if len(app.screen_stack) > 1:
+                    left.append(len(app._link.news))
+                await asyncio.sleep(0)
+            assert left  # the key was answered before all of it was taken
+            await seen.press("q")
+            await seen.until_it(lambda: app.model.counts["wait"] == 1)
 
     run(scenario)

@@ -99,7 +99,12 @@ def test_texts_look_as_recorded() -> None:
     compare("question", question_lines({**asked, "preview": "make deploy\n\tcurl x | sh"}, 60, PLAIN))
     compare("keys", help_lines(60, PLAIN))
     compare("diff", diff_lines("garden", DIFF, 60, PLAIN))
-    assert diff_lines("garden", {**DIFF, "total": 0}, 60, PLAIN) == ["garden has changed nothing"]
+    none = {**DIFF, "total": 0, "left_out": []}
+    assert diff_lines("garden", none, 60, PLAIN) == ["garden has changed nothing"]
+    besides = diff_lines("garden", {**none, "left_out": ["large.bin"]}, 60, PLAIN)
+    assert " ".join(besides).endswith(
+        "nothing besides what is not compared, too large or repositories of their own: large.bin"
+    )
     log = [Happening(time.time(), "garden", "needs a person: \x1b[2Jhelp", "yellow")]
     [line] = log_lines(log, 80, Look(colour=True))
     assert "\x1b[2J" not in line

@@ -18,6 +18,8 @@ from ...system.opening import open_regular
 
 MAX_ENTRIES = 5000
 """In how many entries of directories links to a file are looked for. Beyond that, it is asked about."""
+LINK_COST = 10
+"""As how many entries a link counts that has to be followed."""
 MAX_CONFIG = 64 * 1024
 """How many bytes of a repository's configuration are looked at."""
 MAX_WORDS = 2000
@@ -217,9 +219,12 @@ def _why_linked(project: Path, path: Path) -> str:
         for entry in _entries(place):
             if (left := left - 1) < 0:
                 return f"too many files are beside {path.name} to see whether one that is obeyed leads to it"
-            if not entry.is_symlink() or not path.is_relative_to(os.path.realpath(entry.path)):
+            if not entry.is_symlink():
                 continue
-            if place in hooks or _why_named(Path(entry.path).relative_to(project)):
+            if place not in hooks and not _why_named(Path(entry.path).relative_to(project)):
+                continue
+            left -= LINK_COST
+            if path.is_relative_to(os.path.realpath(entry.path)):
                 return f"{os.path.relpath(entry.path, project)} leads to it"
     return ""
 
@@ -249,7 +254,11 @@ def _named_for_git(top: Path, shared: Path, path: Path) -> str:
     at or below."""
     settings = _SETTING.findall(_text_of(shared / "config"))
     values = [value for key, value in settings if key.lower() not in _NO_PROGRAMS]
-    for word in [word for value in values for word in _WORD.findall(value)][:MAX_WORDS]:
+    words = [word for value in values for word in _WORD.findall(value)][:MAX_WORDS]
+    parts = {*path.parts, ".", ".."}
+    for word in words:
+        if word.rstrip("/").rpartition("/")[2] not in parts:  # most are no path at all
+            continue
         for base in (top, shared):
             named = Path(os.path.normpath(base / os.path.expanduser(word)))
             if top in named.parents and path.is_relative_to(named):

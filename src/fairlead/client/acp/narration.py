@@ -111,7 +111,7 @@ class Narration:
             case Prompted(text):
                 return [acp.UserMessageChunk(content=acp.Text(text=text))]
             case ToolStarted(id, name) if name != _PLAN:
-                title = event.data.get("title")
+                title = (event.data.get("title") or "").removeprefix("$ ")
                 if title and self._status(id) == "pending":
                     return [acp.ToolCallUpdate(tool_call_id=id, title=title)]
                 return self._call(id, name, "pending", {"title": title} if title else {})

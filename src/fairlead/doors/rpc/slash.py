@@ -341,6 +341,10 @@ class AgentCommands:
         self._say(doing, _list("Message history", rows or ["  (empty)"]))
 
     async def _new(self, doing: Doing) -> None:
+        if not doing.session.cwd.is_dir():
+            place = one_line(str(doing.session.cwd), SHOWN_CHARS)
+            self._say(doing, f"no new session can begin here: the directory {place} is gone", "error")
+            return
         session = self._sessions.like(doing.caller, doing.session)
         self._sessions.enter(doing.call, session)
         self._say(doing._replace(session=session), "[New session started]", "new_session")

@@ -631,10 +631,15 @@ class Screen:
         It is marked as pasted if the program has asked for that. Control characters, which could end the mark
         or act as keys, are taken out; line ends become what Enter types.
         """
-        clean = _UNSAFE.sub("", text.replace("\r\n", "\n"))
+        clean = pasteable(text.replace("\r\n", "\n"))
         if self._open.bracketed_paste():
             return b"\x1b[200~" + clean.encode("utf-8", "replace") + b"\x1b[201~"
         return clean.replace("\n", "\r").encode("utf-8", "replace")
+
+
+def pasteable(text: str) -> str:
+    """A text without what is never pasted."""
+    return _UNSAFE.sub("", text)
 
 
 def _without_switching(sequence: re.Match[bytes]) -> bytes:

@@ -99,9 +99,15 @@ def shell_line(session: TerminalSession, front: Front | None = None) -> ShellLin
     return ShellLine(before, after, takes_lines(session.terminal), *place, session.screen.cols)
 
 
-def learn(session: TerminalSession, line: ShellLine) -> None:
-    """A shell waits for input. If nothing was typed so far, it shows its prompt."""
-    if session.inputs or not session.keeper_pid or not line.is_open or not line.before.strip():
+def learn(session: TerminalSession, line: ShellLine, untouched: ShellLine | None = None) -> None:
+    """A shell waits for input. If nothing was typed so far, it shows its prompt; else it did so before, if
+    what was there then, untouched, looks like one."""
+    if session.inputs:
+        if untouched is None or _NOTED in session.note or not _LIKELY.search(untouched.before):
+            return
+        branch = line.branch if line.cwd == untouched.cwd else ""
+        line = untouched._replace(branch=branch)
+    if not session.keeper_pid or not line.is_open or not line.before.strip():
         return
     if session.has_had_writer and not (_NOTED not in session.note and _LIKELY.search(line.before)):
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 
@@ -20,7 +21,7 @@ from .asking import asked_on
 from .front import Front, RulesOf, by_process, front_of, is_shell, rules_now
 from .marks import PromptMarks
 from .rules import AgentRules, Found, live_view
-from .shell_prompt import learn, shell_line
+from .shell_prompt import ShellLine, learn, shell_line
 from .weighing import Claim, Weighed, next_look, weigh
 
 log = logging.getLogger("fairlead")
@@ -69,11 +70,15 @@ class Tracker:
         self._marks = PromptMarks()
         session.watchers.add(self._changed)
         session.taps.add(self._printed)
+        session.before_input.add(self._before_input)
+        self._untouched: ShellLine | None = None
+        """What a shell showed before anything was typed."""
         self._changed()
 
     def close(self) -> None:
         self.session.watchers.discard(self._changed)
         self.session.taps.discard(self._printed)
+        self.session.before_input.discard(self._before_input)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -106,6 +111,14 @@ class Tracker:
     def _printed(self, data: bytes) -> None:
         if (mark := self._marks.last(data)) is not None:
             self._osc("working" if mark == "C" else "idle", f"OSC 133;{mark}")
+
+    def _before_input(self) -> None:
+        """Somebody types, perhaps before the first look."""
+        cwd = ""
+        with contextlib.suppress(OSError):  # it ended meanwhile, or there is no /proc
+            cwd = os.readlink(f"/proc/{self.session.pid}/cwd")
+        with contextlib.suppress(RuntimeError):  # the screen went meanwhile
+            self._untouched = shell_line(self.session)._replace(cwd=cwd)
 
     def _osc(self, says: DoesNow, words: str) -> None:
         self._claims["osc"] = Claim(Evidence("osc", says, time.time(), words[:MAX_WORDS]))
@@ -213,7 +226,7 @@ class Tracker:
         says, words, question = by_process(front, self._question, used / elapsed if elapsed else 0.0)
         if says == "idle" and front.program.pid == self.session.pid:
             with contextlib.suppress(RuntimeError):  # the screen went meanwhile
-                learn(self.session, shell_line(self.session, front))
+                learn(self.session, shell_line(self.session, front), self._untouched)
         own = self.session.command
         if says == "working" and not self.session.inputs and is_shell(own[0], own):
             says, words = "unknown", ""  # it starts, and nobody has asked it for anything yet

@@ -38,9 +38,10 @@ class Outgoing:
     @property
     def turns(self) -> bool:
         """True if another session is to come of it."""
-        words = self.text.split()
-        names_one = words[0] == "/new" or (len(words) > 1 and words[:2] != ["/tree", "name"])
-        return self.op == "command" and words[0] in TURNING and names_one
+        words = self.text.split() if self.op == "command" else []
+        if not words or words[0] not in TURNING:
+            return False
+        return words[0] == "/new" or (len(words) > 1 and words[:2] != ["/tree", "name"])
 
 
 class OwnPrompts:

@@ -36,6 +36,8 @@ DRAW_GAP = 0.1
 """Seconds between two drawings of what the daemon says. What a key does is drawn at once."""
 PREVIEW_AFTER = 0.08
 """Seconds that a session must be selected until its preview is fetched."""
+TAKE_SECONDS = 0.01
+"""Seconds for which news are taken until keys have their turn."""
 TICK = 1.0
 """Seconds between two looks at the ages."""
 NOTE_SECONDS = 10.0
@@ -71,6 +73,7 @@ class Dashboard(App[int]):
         self._painted = PaintedLines(has_colours=look.colour, is_ascii=look.ascii)
         self._link = link
         self._is_waking = False
+        self._has_changed = False
         self._drawn_at = 0.0
         self._draw_timer: asyncio.TimerHandle | None = None
         self._preview_timer: asyncio.TimerHandle | None = None
@@ -110,10 +113,19 @@ class Dashboard(App[int]):
             self._aio.call_soon_threadsafe(do, context=self._within)
 
     def _drain(self) -> None:
-        """Take what has come, and draw it when there is time."""
+        """Take what has come, and draw it when there is time. Of much that has come only some at a time, so
+        that keys come first."""
         self._is_waking = False
-        while self._link.news:
-            self._take(self._link.news.popleft())
+        until = time.monotonic() + TAKE_SECONDS
+        try:
+            while self._link.news and time.monotonic() < until:
+                self._take(self._link.news.popleft())
+            if self._has_changed:
+                self._has_changed = False
+                self._changed()
+        finally:
+            if self._link.news:
+                self._wake()
         if self._draw_timer is None:
             wait = max(0.0, self._drawn_at + DRAW_GAP - time.monotonic())
             self._draw_timer = asyncio.get_running_loop().call_later(wait, self._draw)
@@ -123,10 +135,10 @@ class Dashboard(App[int]):
             case ListNews(rows, questions):
                 self.model.listed(rows, questions)
                 self._select_awaited()
-                self._changed()
+                self._has_changed = True
             case QuestionNews(questions):
                 self.model.asked(questions)
-                self._changed()
+                self._has_changed = True
             case EventNews():
                 self._happened(news)
             case Previewed():
@@ -139,6 +151,7 @@ class Dashboard(App[int]):
                     self.say(note)
 
     def _changed(self) -> None:
+        self.model.sort()
         self.board.changed()
         self._want_preview()
         if self._open is not None:
@@ -159,7 +172,7 @@ class Dashboard(App[int]):
             self.model.note(news.at, id, *what)
         if news.topic == "sessions/state":
             if self.model.state(id, {k: v for k, v in event.data.items() if k != "session_id"}):
-                self._changed()
+                self._has_changed = True
             else:
                 self._link.list_again()
         elif news.topic == "sessions/prompt-ended" and (
@@ -248,6 +261,8 @@ class Dashboard(App[int]):
             self.board.note = ""
             self._filter("")
         self._draw()
+        if len(self.screen_stack) == 1:
+            self._painted.draw_now()
 
     def _is_for_what_is_gone(self, event: events.Key) -> bool:
         """Whether a key may have been meant for a session that has just gone away; says so once."""

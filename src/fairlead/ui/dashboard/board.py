@@ -18,8 +18,8 @@ from .texts import folded
 
 LEAST_FOR_PREVIEW = 72
 """How many columns the terminal must have so that there is room for a preview;"""
-MOST_PREVIEW = 90
-"""and how many a preview has at the most."""
+LEAST_PREVIEW, MOST_PREVIEW = 36, 90
+"""and how many a preview has at the least and at the most."""
 LEAST_TEXT = 24
 """How many columns the question gets at the least, as long as other columns can be left out instead."""
 MOST_NAME, LEAST_NAME, MOST_PLACE, MOST_AGENT = 28, 8, 32, 12
@@ -96,7 +96,7 @@ class Board:
         columns = self.size[0]
         if columns < LEAST_FOR_PREVIEW:
             return columns
-        return columns - min(MOST_PREVIEW, columns // 2) - 1
+        return columns - min(MOST_PREVIEW, max(LEAST_PREVIEW, columns * 2 // 5)) - 1
 
     @property
     def preview_width(self) -> int:

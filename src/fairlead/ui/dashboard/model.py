@@ -175,7 +175,7 @@ class DashboardModel:
             self._entries[place] = entry_of(row) if entry is None else entry._replace(row=row)
         self._ask(questions)
         self.is_known = True
-        self._sort()
+        self.sort()
 
     def toggle_inner(self) -> None:
         """List the commands of agents' tools, too, or not any more."""
@@ -186,7 +186,7 @@ class DashboardModel:
     def asked(self, questions: Sequence[Row]) -> None:
         """The daemon has listed all that waits for a person."""
         self._ask(questions)
-        self._sort()
+        self.sort()
 
     def _ask(self, questions: Sequence[Row]) -> None:
         self._questions = {each["token"]: each for each in questions}
@@ -195,7 +195,7 @@ class DashboardModel:
             self._asked.setdefault(each["session_id"], []).append(each)
 
     def state(self, id: str, activity: Mapping[str, Any]) -> bool:
-        """A session does something else now. False if it is not listed yet."""
+        """A session does something else now; `sort` follows. False if it is not listed yet."""
         if (row := self._inner.get(id)) is not None and not self.shows_inner:
             now = {**row, "activity": {**activity_of(row), **activity}}
             self._inner[id] = now
@@ -207,8 +207,6 @@ class DashboardModel:
                 now = {**activity_of(row), **activity}
                 self._rows[place] = {**row, "activity": now}
                 self._entries[place] = entry_of(self._rows[place])
-        if found:
-            self._sort()
         return found
 
     def note(self, at: float, id: str, what: str, colour: str = "") -> None:
@@ -259,7 +257,8 @@ class DashboardModel:
             "ended": ranks.count(ENDED),
         }
 
-    def _sort(self) -> None:
+    def sort(self) -> None:
+        """Put those that need a person first."""
         rows = below_agents(by_need(list(self._rows.values())))
         sessions = [self._entries[row["kind"], row["id"]] for row in rows]
         self.entries = [*map(entry_of_question, self._strays()), *sessions]

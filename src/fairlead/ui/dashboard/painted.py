@@ -127,6 +127,16 @@ class PaintedLines(Widget):
         if changed:
             self.refresh(*changed)
 
+    def draw_now(self) -> None:
+        """Draw what has changed at once, and not after two messages and a timer, each of which waits for the
+        processor on a busy machine. A Textual without what this uses draws a little later."""
+        screen = self.screen
+        update, dirty = getattr(screen, "_on_timer_update", None), getattr(screen, "_dirty_widgets", None)
+        if update is not None and isinstance(dirty, set) and getattr(self, "_repaint_required", False):
+            self._repaint_required = False
+            dirty.add(self)
+            update()
+
     def render_line(self, y: int) -> Strip:
         columns = self.size.width
         if y >= len(self._left):

@@ -145,6 +145,10 @@ _PATCH_LOOKS = {"+": "green", "-": "red", "@": "cyan"}
 
 def diff_lines(name: str, answer: Row, width: int, look: Look) -> list[str]:
     """What has changed in a session's directory: each file, then the patch."""
+    left_out = answer["left_out"]
+    rest = f"not compared, too large or repositories of their own: {', '.join(left_out)}"
+    if not answer["total"] and left_out:
+        return [look.fit(f"{name} has changed nothing besides what is", width), *folded(rest, width)]
     if not answer["total"]:
         return [look.fit(f"{name} has changed nothing", width)]
     head = f"{counted(answer['total'], 'file')} changed, +{answer['insertions']} -{answer['deletions']} lines"
@@ -166,8 +170,8 @@ def diff_lines(name: str, answer: Row, width: int, look: Look) -> list[str]:
         lines += [look.paint(colour, part) for part in folded(line.rstrip("\r"), width)]
     if answer.get("cut"):
         lines.append("the diff is longer than what is shown")
-    if left_out := answer["left_out"]:
-        lines += folded(f"not compared, too large or repositories of their own: {', '.join(left_out)}", width)
+    if left_out:
+        lines += folded(rest, width)
     return lines
 
 

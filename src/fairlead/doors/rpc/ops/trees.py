@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -147,7 +148,9 @@ class TreeOps:
         for each in await self._directory.list(brief=True):
             is_inside = self._trees.worktree_of(each.project) == record
             if is_inside and each.is_open and each.state in AT_WORK:
-                why = f"{each.name} is {each.state} in {record.path}; `fairlead stop {each.name}` first"
+                why = (
+                    f"{each.name} is {each.state} in {record.path}; `fairlead stop {quote(each.name)}` first"
+                )
                 raise OpError(ErrorCode.SESSION_NOT_IDLE, why)
         removed = await self._trees.remove(record, force=force)
         return fields(worktree=_row(removed), kept=removed.kept or None)
