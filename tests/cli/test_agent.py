@@ -322,6 +322,7 @@ def test_a_question_survives_the_daemon_and_waits_for_who_comes_back(hosting: Ho
         person.type(b"y\r")
         person.until_all(["✓ allowed", ENDED])
         assert (place / "done").exists()
+    assert "allowed by chat" in hosting.run("timeline", "asked").stdout
 
 
 def test_two_clients_of_one_session_see_the_same(hosting: Hosting, place: Path) -> None:
@@ -330,7 +331,7 @@ def test_two_clients_of_one_session_see_the_same(hosting: Hosting, place: Path) 
         two.until_all(["› run: touch done", "? $ touch done", KEYS])
         one.type(b"y\r")
         one.until("✓ allowed")
-        two.until_all(["✓ allowed, in another client", ENDED])
+        two.until_all(["✓ allowed, in another chat", ENDED])
         idle(two)
         assert "allow bash?" not in two.screen.text()
         say(two, "read README.md", ENDED)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.client.connection import DaemonConnection
 from fairlead.client.sdk import Host
 from fairlead.system.settings import Settings
 from fairlead.verify.report import Confidence, Report, Status
@@ -85,6 +86,30 @@ def test_an_agents_turns_have_tools_questions_and_checks_also_after_a_restart(
     assert "Time by turn" in hosting.run("timeline", "garden", "--plot").stdout
     with Host(Settings(hosting.environment)) as host:
         assert host.timeline("garden", turns=1)["turns"][0]["number"] == 2
+
+
+def test_each_answer_is_of_who_gave_it_and_is_left_out_with_its_turn(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    chat = ("agent", "-n", "thorn", "-C", str(tmp_path), "-p")
+    hosting.run(*chat, "write a.txt: a", check=False)
+    hosting.run(*chat, "--yes", "write b.txt: b")
+    for file, via in (("c", "fairlead approvals"), ("d", "dashboard"), ("e", "")):
+        hosting.run("send", "thorn", f"write {file}.txt: {file}")
+        hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
+        [asked] = hosting.ask("approvals")["approvals"]
+        if via == "fairlead approvals":
+            hosting.run("approvals", "allow", asked["token"])
+        else:
+            with DaemonConnection(Settings(hosting.environment), via=via) as control:
+                control.ask("approval_settle", token=asked["token"], allowed=True)
+        hosting.run("wait", "thorn", "--exit")
+    answer = told(hosting, "thorn")
+    by = [step["by"] for turn in answer["turns"] for step in turn["steps"] if step["what"] == "question"]
+    assert by == ["nobody could be asked", "--yes", "fairlead approvals", "dashboard", "a program"]
+    hosting.run("agent", "-n", "thorn", "-p", "say: hello")
+    assert told(hosting, "thorn", "-n", "1")["aside"] == []
+    assert "write" not in hosting.run("timeline", "thorn", "-n", "1").stdout
 
 
 def test_an_agent_in_a_terminal_has_turns_by_its_hooks_and_its_transcript(

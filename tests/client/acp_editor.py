@@ -15,6 +15,8 @@ from fairlead.wire.acp.base import Wire
 from tests.hosting import WAIT, Hosting
 
 T = TypeVar("T")
+EDITOR = acp.Implementation(name="rose", title="Rose", version="1")
+"""What the editor says that it is."""
 
 
 class AcpEditor:
@@ -37,7 +39,7 @@ class AcpEditor:
         self.withdrawn: list[acp.Id] = []
         self.answers: dict[acp.Id, Any] = {}
         if starts:
-            self.hello = self.ask(acp.Initialize(protocol_version=acp.VERSION))
+            self.hello = self.ask(acp.Initialize(protocol_version=acp.VERSION, client_info=EDITOR))
 
     def __enter__(self) -> AcpEditor:
         return self

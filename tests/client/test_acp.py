@@ -141,6 +141,7 @@ def test_our_own_agents_calls_are_asked_about_with_their_diff(
     plain.choose(id, "allow")
     assert plain.answer(turn).stop_reason == "end_turn"
     assert (hosting.project / "made.txt").exists()
+    assert "allowed by Rose" in hosting.run("timeline", session).stdout
 
 
 def test_cancelling_ends_the_turn_and_its_questions(editor: AcpEditor, hosting: SmallHosting) -> None:

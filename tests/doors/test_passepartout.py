@@ -263,7 +263,7 @@ def test_control_s_own_question_is_a_dialog_of_rpc_edn_too(hosting: Hosting, lis
     lisp.ask("/run rm nothing-there")
     token = lisp.sensed("APPROVAL-REQUIRED").get("payload", "token")
     assert hosting.ask("resolve_dialog", dialog_id=token, result="deny") == {"accepted": True}
-    assert lisp.answer() == "denied by rpc-edn: rm nothing-there"
+    assert lisp.answer() == "denied by a program: rm nothing-there"
 
 
 # --- trust ------------------------------------------------------------------------------------------------

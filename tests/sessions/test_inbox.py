@@ -269,7 +269,8 @@ def test_what_only_has_to_be_seen_is_found_by_its_session_and_dismissed_by_no_ag
         with pytest.raises(Unheard, match="tried to deny this"):
             await inbox.answer("consent", "deny", "me")
         calling_agent.set(inbox.find("consent").session or "")
-        await inbox.answer("consent", "deny", "me")  # to itself an agent may say no
+        _, answer = await inbox.answer("consent", "deny", "dashboard")  # to itself an agent may say no
+        assert answer.by == "the agent itself", "whatever it says that it is"
         calling_agent.reset(token)
         with pytest.raises(
             NoSuchOption, match="this can only be dismissed: `fairlead approvals dismiss call`"

@@ -156,6 +156,19 @@ def test_steps_are_bounded_and_the_first_and_the_last_of_a_turn_stay(tmp_path: P
     assert (many[0].left_out, len(many[-1].steps)) == (150, 150)
 
 
+def test_questions_of_turns_that_are_not_shown_are_left_out_with_them() -> None:
+    asked = [
+        AskedQuestion("early", "write", "a.py", T + 1, None),
+        AskedQuestion("before", "write", "b.py", T + 12, None),
+        AskedQuestion("own", "write", "c.py", T + 25, None),
+    ]
+    turn = TimedTurn(3, began=T + 20)
+    assert join_questions([turn], {}, asked, is_cut=True) == []
+    assert [each.text for each in turn.steps] == ["c.py"]
+    aside = join_questions([TimedTurn(3, began=T + 20)], {}, asked)
+    assert [each.text for each in aside] == ["a.py", "b.py"], "they were asked before the first turn"
+
+
 def test_hooks_receipts_and_the_inbox_tell_what_a_file_does_not() -> None:
     first, second = TimedTurn(1, began=10.0), TimedTurn(2, began=20.0, steps=[TurnStep("tool", 21.0, "Bash")])
     turns = [first, second]

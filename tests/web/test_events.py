@@ -28,7 +28,7 @@ def ask_person(console: ConsoleHosting, token: str, text: str) -> threading.Thre
             answer = control.ask(
                 "ask_person", token=token, text=text, project="/tmp", options=["red", "blue"]
             )
-            assert answer["text"] == "blue"
+            assert (answer["text"], answer["by"]) == ("blue", "web console")
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -159,7 +159,8 @@ def main(arguments: Sequence[str]) -> int:
 
             return chat(agent, settings, prompt=prompt, yes=options.yes)
         try:
-            code = answer(agent, prompt, yes=options.yes, as_json=options.json, verbose=options.verbose)
+            given = {"yes": options.yes, "as_json": options.json, "verbose": options.verbose}
+            code = answer(agent, prompt, settings, **given)
             _note_answered(agent.id)
             return code
         except RequestError as error:

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     from ..client.connection import DaemonConnection
     from .kinds import note_seen
 
-    with DaemonConnection() as control:
+    with DaemonConnection(via="fairlead approvals") as control:
         in_terminal = _asks_in_terminal(options.token, control) if options.token is not None else None
         if in_terminal is not None and options.answer != "show":
             why = f"{options.token} asks in its terminal: {in_terminal['summary']}; {_attach(in_terminal)}"

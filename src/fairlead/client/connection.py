@@ -24,9 +24,11 @@ READ_SIZE = 65_536
 class DaemonConnection:
     """Requests to the daemon, one after the other. If it goes away, the next request finds the next one."""
 
-    def __init__(self, settings: Settings | None = None, *, start: bool = True) -> None:
+    def __init__(self, settings: Settings | None = None, *, start: bool = True, via: str = "") -> None:
+        """`via` is what a person answers questions with, as others are told of it."""
         self.settings = settings or Settings()
         self._start = start
+        self._via = via
         self._socket: socket.socket | None = None
         self._wire = rpc.ClientConnection()
         self._connected()
@@ -74,7 +76,8 @@ class DaemonConnection:
             self._wire = rpc.ClientConnection()
             self._socket = connected(self.settings, start=self._start)
             try:
-                self._socket.sendall(self._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES))
+                hello = self._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, via=self._via)
+                self._socket.sendall(hello)
                 greeting = plain(self._answer(self._socket, "req-1"))
             except BaseException:
                 self.close()

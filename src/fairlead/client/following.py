@@ -68,6 +68,8 @@ class Subscription(Generic[E]):
     _end = "the daemon closed the connection"
     shown = False
     """Whether a person looks at what it receives. A script's is none."""
+    via = ""
+    """What that person answers questions with, as others are told of it."""
 
     def __init__(self, topics: tuple[str, ...], since: str | None = None) -> None:
         self.cursor = since
@@ -89,7 +91,7 @@ class Subscription(Generic[E]):
         self._lending.clear()
         names = self._key_names()
         return self._wire.handshake(
-            "fairlead", __version__, rpc.OUR_FEATURES, key_names=names, shown=self.shown
+            "fairlead", __version__, rpc.OUR_FEATURES, key_names=names, shown=self.shown, via=self.via
         )
 
     def request(self, op: str, **params: Any) -> tuple[str, bytes]:

@@ -68,10 +68,10 @@ class DaemonLink:
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
-    async def open(cls, settings: Settings, agent: str = "") -> DaemonLink:
+    async def open(cls, settings: Settings, agent: str = "", via: str = "") -> DaemonLink:
         link = cls(*await daemon(settings))
         try:
-            hello = link._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, agent=agent)
+            hello = link._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, agent=agent, via=via)
             await link._sent("req-1", hello)
         except BaseException:
             await link.close()
@@ -142,10 +142,12 @@ class DaemonLink:
 class Links:
     """The connections of a host; calls are made on any of them."""
 
-    def __init__(self, settings: Settings, agent: str = "") -> None:
-        """`agent` is the agent for which calls are made, if no person makes them."""
+    def __init__(self, settings: Settings, agent: str = "", via: str = "") -> None:
+        """`agent` is the agent for which calls are made, if no person makes them; `via` is what a person
+        answers questions with."""
         self.settings = settings
         self.agent = agent
+        self.via = via
         self._links: list[DaemonLink] = []
         self._turn = asyncio.Semaphore(MAX_LINKS * REQUESTS_A_LINK)
         self._opening = asyncio.Lock()
@@ -181,7 +183,7 @@ class Links:
                     if link.has_room:
                         return link
                 if len(self._links) < MAX_LINKS:
-                    link = await DaemonLink.open(self.settings, self.agent)
+                    link = await DaemonLink.open(self.settings, self.agent, self.via)
                     self._links.append(link)
                     return link
             await asyncio.sleep(0.01)  # all are full of requests that are being cancelled

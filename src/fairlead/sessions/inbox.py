@@ -66,6 +66,8 @@ calling_agent: ContextVar[str] = ContextVar("calling_agent", default="")
 """The agent session one of whose commands asks for something, as far as a door can see that; or a rule."""
 A_RULE = "a rule"
 """What asks if a rule of the configuration does."""
+ITSELF = "the agent itself"
+"""Who answered, if that is a command of the session that asks, whatever it says of itself."""
 
 
 class Asker(Protocol):
@@ -259,6 +261,7 @@ class Inbox:
             is_free = option == DENY.value and question.is_consent and not question.is_dialog
             if agent and (question.lost or not is_free or agent not in (question.session, A_RULE)):
                 raise Unheard(self._warn(waiting, agent, "deny" if option == DENY.value else "allow"))
+            by = ITSELF if agent and agent == question.session else agent or by
             answer = msgspec.structs.replace(said, by=by, at=time.time())
             if not question.lost:
                 assert waiting.asker is not None

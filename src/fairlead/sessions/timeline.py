@@ -336,12 +336,20 @@ def join_prompts(turns: Sequence[TimedTurn], prompts: Iterable[TimedPrompt]) -> 
 
 
 def join_questions(
-    turns: Sequence[TimedTurn], known: Mapping[str, TurnStep], asked: Iterable[AskedQuestion]
+    turns: Sequence[TimedTurn],
+    known: Mapping[str, TurnStep],
+    asked: Iterable[AskedQuestion],
+    *,
+    is_cut: bool = False,
 ) -> list[TurnStep]:
     """Add questions to the turns in which they were asked, and answers to those that are known from the file;
-    returns those of no turn."""
+    returns those of no turn. With `is_cut` there were earlier turns, and what was asked before the first of
+    these is left out as they are."""
     aside = []
+    since = next((each.began for each in turns if each.began), 0.0) if is_cut else 0.0
     for question in asked:
+        if question.asked_at < since and question.id not in known:
+            continue
         answer = question.answer
         step = known.get(question.id)
         if step is None:

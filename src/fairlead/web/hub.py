@@ -78,7 +78,7 @@ class Hub:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.links = Links(settings)
+        self.links = Links(settings, via="web console")
         self.is_away = True
         self.why_away = "the daemon has not been reached yet"
         self.epoch = secrets.token_hex(4)

@@ -650,12 +650,14 @@ class ClientConnection:
         key_names: Iterable[str] = (),
         agent: str = "",
         shown: bool = False,
+        via: str = "",
     ) -> bytes:
         """The request that comes first. `key_names` are variables whose values the client will lend; `agent`
         is the agent for which it works, if no person is at its other end; `shown` says that a person looks at
-        what it receives."""
+        what it receives; `via` is what its person answers questions with."""
         info = fields(name=name, version=version, protocol_version=PROTOCOL_VERSION, features=list(features))
         info |= fields(shown=True) if shown else {}
+        info |= fields(via=via) if via else {}
         lends = {"key_names": names} if (names := list(key_names)) else {}
         works_for = {"agent": agent} if agent else {}
         return self._sent("handshake", fields(client_info=info, **lends, **works_for))[1]

@@ -184,7 +184,7 @@ def test_what_happened_in_a_session_can_be_looked_at(lent: Hosting, tmp_path: Pa
         async with driven() as seen:
             await seen.until("garden", "verified")
             await seen.press("t")
-            await seen.until("#1 write gate.html: open", "1 turn", "allowed by")
+            await seen.until("#1 write gate.html: open", "1 turn", "allowed by a program")
             await seen.press("q", "d")
             await seen.until("1 file changed, +1 -0", "gate.html", "+open")
             await seen.press("escape")

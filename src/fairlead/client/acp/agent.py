@@ -74,6 +74,8 @@ class AcpAgent:
         self.settings = settings
         self._reading, self._writing = reading, writing
         self._session_name, self._agent = session, agent
+        self.client_name = "an editor"
+        """What the editor calls itself; so others are told who answered a question."""
         self._wire = acp.AgentConnection()
         self._unsent = bytearray()
         self._sessions: dict[str, EditorSession] = {}
@@ -216,6 +218,8 @@ class AcpAgent:
     # --- methods --------------------------------------------------------------------------------------------
 
     def _initialize(self, id: Id, params: acp.Initialize) -> None:
+        if (client := params.client_info) is not None:
+            self.client_name = client.title or client.name or self.client_name
         info = acp.Implementation(name="fairlead", title="Fairlead", version=__version__)
         self.respond(
             id, acp.InitializeResult(protocol_version=acp.VERSION, agent_capabilities=CAN, agent_info=info)

@@ -63,6 +63,7 @@ class Editor(Protocol):
     """Who has the connection to the editor."""
 
     settings: Settings
+    client_name: str
 
     @property
     def reconnect(self) -> Reconnect:
@@ -135,7 +136,7 @@ class EditorSession:
         self._is_over_limit = False
         self._phase = ""
         stream = AgentSubscription(id, since, receipts=True)
-        stream.shown = True
+        stream.shown, stream.via = True, editor.client_name
         self.channel = Channel(editor.settings, stream, editor.reconnect, self)
 
     def close(self) -> None:

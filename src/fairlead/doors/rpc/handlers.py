@@ -94,6 +94,8 @@ class Caller(Protocol):
     """Whether a person looks at the session in its focus. A script of ours shows nothing."""
     agent: str = ""
     """The agent that it says it works for, and no person."""
+    via: str = ""
+    """What its person answers questions with: one of our clients, or the name that another gave itself."""
     reminded: set[str]
     """The sessions of which it was told what an earlier daemon has never said."""
     typed: deque[str]

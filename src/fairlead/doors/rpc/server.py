@@ -57,6 +57,8 @@ TURN_SECONDS = 0.01
 
 MAX_AGENT = 80
 """How many characters of what an agent calls itself are kept."""
+UNNAMED = "a program"
+"""Who answers a question over a connection that says nothing of itself."""
 MAX_KEY_NAMES = 64
 """How many variables with keys a client may name."""
 MAX_TYPED = 1000
@@ -249,6 +251,7 @@ class _Connection(asyncio.Protocol):
         self.receipts = False
         self.is_shown = True
         self.agent = ""
+        self.via = UNNAMED
         self.reminded: set[str] = set()
         self.typed: deque[str] = deque(maxlen=MAX_TYPED)
         self.asked: str | None = None
@@ -427,6 +430,8 @@ class _Connection(asyncio.Protocol):
         more = self._door.agents.greeting(self)
         info = given.get("client_info", {})
         is_ours = info.get(Keyword("name")) == "fairlead"
+        via = info.get(Keyword("via" if is_ours else "name"))
+        self.via = (one_line(via, MAX_AGENT) if isinstance(via, str) else "") or UNNAMED
         self.is_shown = not is_ours or info.get(Keyword("shown")) is True
         if is_ours:  # others know nothing of our version
             fault = self._door.config_fault()

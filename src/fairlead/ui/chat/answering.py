@@ -76,7 +76,7 @@ class Answering:
         """Somebody answered."""
         was_open = self.questions.close(id)
         if isinstance(was_open, PersonAsked):
-            closed = "✓ closed" if by == "rpc-edn" else f"✓ closed, {_where(by)}"
+            closed = "✓ closed" if by == self._link.via else f"✓ closed, {_where(by)}"
             self._talk.show([(closed, "green")], "question")
             return
         whose = f", {_where(by)}" if was_open and by else ""
@@ -147,4 +147,4 @@ class Answering:
 
 def _where(by: str) -> str:
     """Who answered a question, or where."""
-    return "in another client" if by == "rpc-edn" else f"by {clean(by)}"
+    return "in another chat" if by == "chat" else f"by {clean(by)}"

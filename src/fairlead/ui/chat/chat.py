@@ -132,7 +132,7 @@ class _Chat:
         self._talk = ConversationView(self._screen, marks_of(sys.stdout))
         self._drawn_at, self._is_streaming = 0.0, False
         self._line = InputLine(history)
-        self._link = ChatLink(agent, settings)
+        self._link = ChatLink(agent, settings, "chat with --yes" if yes else "chat")
         # the conversation
         self._missed: list[AgentEvent] = []  # what came before we knew all of how the session is
         self._prompts = OwnPrompts()

@@ -31,8 +31,10 @@ SLOW = frozenset({"command", "login_complete"})
 class ChatLink:
     """The connection if there is one, and what was asked over it."""
 
-    def __init__(self, agent: Agent | OpenedAgent, settings: Settings) -> None:
-        self.following = _followed(agent)
+    def __init__(self, agent: Agent | OpenedAgent, settings: Settings, via: str) -> None:
+        """`via` is what the daemon is told of who answers here."""
+        self.via = via
+        self.following = _followed(agent, via)
         self.connection: socket.socket | None = None
         self.asked: dict[str, tuple[str, str]] = {}
         """Ops of requests without an answer, and what is kept for each, by their ids."""
@@ -54,7 +56,7 @@ class ChatLink:
     def follow(self, opened: OpenedAgent) -> None:
         """Turn to another session."""
         self.close()
-        self.following = _followed(opened)
+        self.following = _followed(opened, self.via)
         self.is_greeted = False
         self.asked.clear()
         self._look_at = 0.0
@@ -161,9 +163,9 @@ class ChatLink:
         return True
 
 
-def _followed(opened: Agent | OpenedAgent) -> AgentSubscription:
+def _followed(opened: Agent | OpenedAgent, via: str) -> AgentSubscription:
     # what was said before is recalled; in a new session nothing was
     since = opened.cursor if opened.created else None
     found = AgentSubscription(opened.id, since, receipts=True, so_far=True)
-    found.shown = True
+    found.shown, found.via = True, via
     return found

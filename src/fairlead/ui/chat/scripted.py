@@ -13,11 +13,13 @@ import stat
 import sys
 from shutil import get_terminal_size
 
-from ...client.calls import RequestError
+from ...client.calls import RequestError, answer_dialog
+from ...client.connection import DaemonConnection
 from ...client.following import Asking
 from ...client.sdk import Agent, TurnFailed
 from ...events import AgentEvent, ApprovalWanted, Other, Retrying, ToolResult, ToolRunning, Updated
 from ...formats.shown import call_title, clean
+from ...system.settings import Settings
 from ..markdown import Markdown
 from ..styled import Paint, marks_of, plain
 from .view import marked, result
@@ -48,7 +50,7 @@ def piped() -> str:
     return data.decode("utf-8", "replace").strip("\n")
 
 
-def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool) -> int:
+def answer(agent: Agent, prompt: str, settings: Settings, *, yes: bool, as_json: bool, verbose: bool) -> int:
     """Say something, print the answer when the turn is over, and give the exit code."""
     asking = Asking(yes)
     was_denied = False
@@ -68,7 +70,7 @@ def answer(agent: Agent, prompt: str, *, yes: bool, as_json: bool, verbose: bool
             if isinstance(event, ToolResult) and (event.details.get("unstartable") or not event.is_error):
                 unstartable = event.text if event.is_error else ""
             if isinstance(event, ApprovalWanted):
-                _settle(agent, event, decided is True)
+                _settle(agent, settings, event, allowed=decided is True)
                 if not decided:
                     was_denied = True
                     summary = marked(event.summary).replace("\n", " ")
@@ -114,13 +116,11 @@ def _show(text: str) -> None:
     sys.stdout.flush()
 
 
-def _settle(agent: Agent, wanted: ApprovalWanted, allowed: bool) -> None:
+def _settle(agent: Agent, settings: Settings, wanted: ApprovalWanted, *, allowed: bool) -> None:
+    via = "--yes" if allowed else "nobody could be asked"
     # another client may have been first; the next daemon will ask again
-    with contextlib.suppress(RequestError, ConnectionError):
-        if allowed:
-            agent.approve(wanted.id)
-        else:
-            agent.deny(wanted.id)
+    with contextlib.suppress(RequestError, ConnectionError), DaemonConnection(settings, via=via) as control:
+        control.call(answer_dialog(agent.id, wanted.id, allowed))
 
 
 def _tell(event: AgentEvent) -> None:

@@ -165,7 +165,7 @@ class Link:
         def run() -> None:
             result, error = None, None
             try:
-                with DaemonConnection(self._settings) as control:
+                with DaemonConnection(self._settings, via="dashboard") as control:
                     result = do(control)
             except Exception as caught:  # a person is told, whatever it is
                 error = caught

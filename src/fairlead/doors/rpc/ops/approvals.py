@@ -6,7 +6,7 @@ from ....formats.shown import middle
 from ....sessions.inbox import Inbox, calling_agent
 from ....sessions.questions import Question
 from ....wire.rpc import ErrorCode, fields
-from ..handlers import Data, OpError, op
+from ..handlers import Call, Data, OpError, op
 
 LISTED_CHARACTERS = 1024 * 1024
 """How much of what will happen a list has, of all questions together."""
@@ -43,11 +43,17 @@ class ApprovalOps:
 
     @op
     async def approval_settle(
-        self, token: str, allowed: bool, always: bool = False, option: str = "", text: str = ""
+        self,
+        call: Call,
+        token: str,
+        allowed: bool,
+        always: bool = False,
+        option: str = "",
+        text: str = "",
     ) -> Data:
         """Answer with yes or no, with another of the question's own options, or with a text."""
         option = option or ("deny" if not allowed else "always" if always else "allow")
-        question, _ = await self._inbox.answer(token, option, "fairlead approvals", text)
+        question, _ = await self._inbox.answer(token, option, call.caller.via, text)
         return fields(accepted=True, approval=_row(question))
 
 

@@ -138,7 +138,7 @@ class DialogOps:
                 raise NotOpen(f"{id} is asked by another session")
             if option == "always" and all(each.value != option for each in question.options):
                 option = "allow"
-            await self._inbox.answer(id, option, "rpc-edn", text)
+            await self._inbox.answer(id, option, call.caller.via, text)
         except NotOpen as error:
             why = f": {error}" if isinstance(error, AnsweredAlready) else ""
             if why and was_asked:  # its person could not know

@@ -62,7 +62,8 @@ class TimelineOps:
             turns[-1].outcome, turns[-1].ended = "working", 0.0
         join_tools(turns, told.tools)
         join_prompts(turns, told.prompts)
-        aside = join_questions(turns, known, self._inbox.asked_in(found.id))
+        is_cut = len(all_turns) > len(turns)
+        aside = join_questions(turns, known, self._inbox.asked_in(found.id), is_cut=is_cut)
         _join_checks(turns, reports, pending)
         bounded(turns)
         trim(aside, MAX_ASIDE)
