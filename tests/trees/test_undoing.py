@@ -161,12 +161,32 @@ def test_another_session_that_worked_there_meanwhile_is_named(
             with pytest.raises(UndoFault, match="nothing is known"):
                 Turns(project, tmp_path / "empty").undo()
         write(project, "a.py", "mine\n")
-    with pytest.raises(UndoFault, match="hedge worked in the same directory meanwhile"):
+    with pytest.raises(UndoFault, match=r"hedge worked there meanwhile and may have changed b\.py, too"):
         turns.undo()
     with turns:
         write(project, "a.py", "more\n")
         with pytest.raises(UndoFault, match="garden works there now"):
             turns.undo()
+
+
+def test_another_session_that_changed_none_of_the_files_is_no_reason_to_refuse(
+    project: Path, tmp_path: Path, turns: Turns
+) -> None:
+    early, late = (Turns(project, tmp_path / "undo", name) for name in ("hedge", "weeds"))
+    early.undoer = late.undoer = turns.undoer
+    with early:
+        turns.__enter__()
+    write(project, "a.py", "mine\n")
+    with late:
+        pass
+    turns.__exit__()
+    undone = turns.undo()
+    assert (undone.others, actions(undone)) == ((), {"a.py": "restore"})
+    assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+    with turns, late:
+        write(project, "a.py", "whose?\n")
+    with pytest.raises(UndoFault, match=r"weeds worked there meanwhile and may have changed a\.py"):
+        turns.undo()
 
 
 def test_a_file_that_git_ignored_before_the_turn_is_never_removed(project: Path, turns: Turns) -> None:

@@ -86,8 +86,10 @@ class PlannedUndo:
         chosen: list[TurnRecord],
         work: Path,
         name_of: Callable[[str], str],
+        changed_beside: Callable[[str, TurnRecord], set[bytes] | None],
     ) -> None:
-        """Raises GitFault or OSError."""
+        """`changed_beside` returns what changed while another session worked beside a turn, if that is known.
+        Raises GitFault or OSError."""
         self.store, self.records, self.chosen, self.work = store, records, chosen, work
         self._first: dict[bytes, TurnRecord] = {}
         """For each path the turn that changed it first."""
@@ -100,7 +102,10 @@ class PlannedUndo:
         known = {each.name for each in changes}
         self.differing = sorted({*others_of(self.plan), *between, *(late & known)})
         self.doubts = self._doubts()
-        self.others = [name_of(each) for each in dict.fromkeys(name for e in chosen for name in e.others)]
+        self._shared: set[bytes] = set()
+        """Files that other sessions may have changed meanwhile."""
+        beside = dict.fromkeys(other for each in chosen for other in self._others(each, changed_beside))
+        self.others = [name_of(other) for other in beside]
         self.told = self._told(left)
 
     # --- files ----------------------------------------------------------------------------------------------
@@ -204,6 +209,22 @@ class PlannedUndo:
                 found.append(f"nobody saw the end of {which}: what was changed since counts as a part of it")
         return found
 
+    def _others(
+        self, record: TurnRecord, changed_beside: Callable[[str, TurnRecord], set[bytes] | None]
+    ) -> list[str]:
+        """The sessions that worked beside a turn and may have changed what it did. A file that is the same
+        before and after the other's turn was not changed by that."""
+        mine = set(self._changed(record))
+        has_directories = record.after is None or record.chmods or record.before.empty != record.after.empty
+        found = []
+        for other in record.others:
+            theirs = changed_beside(other, record)
+            shared = mine if theirs is None else mine & theirs
+            if shared or has_directories:
+                self._shared |= shared
+                found.append(other)
+        return found
+
     def check_forced(self) -> None:
         """Raises UndoFault if it can't be done even by force."""
         if found := others_of(self.plan_by_force()):
@@ -221,7 +242,8 @@ class PlannedUndo:
             return f"{'; '.join(self.doubts)}; --force undoes what is known, and --redo brings it back"
         if self.others:
             who = ", ".join(self.others)
-            return f"{who} worked in the same directory meanwhile, and would be undone, too; {how}"
+            what = named([os.fsdecode(path) for path in sorted(self._shared)]) or "the same directories"
+            return f"{who} worked there meanwhile and may have changed {what}, too; {how}"
         return ""
 
     def plan_by_force(self) -> ChangePlan:

@@ -180,7 +180,7 @@ class Undoer:
                 work = self._plans / secrets.token_hex(8)
                 work.mkdir(parents=True, mode=0o700)
                 try:
-                    undo = PlannedUndo(store, records, chosen, work, name_of)
+                    undo = PlannedUndo(store, records, chosen, work, name_of, self._beside(store))
                     refusal = undo.refusal(sorted(at_work))
                     if is_dry:
                         return msgspec.structs.replace(undo.told, refusal=refusal)
@@ -198,6 +198,27 @@ class Undoer:
                 finally:
                     if is_dry:
                         drop_plan(work)
+
+    def _beside(self, store: SnapshotStore) -> Callable[[str, TurnRecord], set[bytes] | None]:
+        """What changed in those turns of another session that ran beside a turn; None if that is not known of
+        all of them."""
+
+        def changed(other: str, beside: TurnRecord) -> set[bytes] | None:
+            turns = [
+                each
+                for each in self._records.read(other)
+                if each.number
+                and each.began <= beside.ended
+                and (not each.ended or each.ended >= beside.began)
+            ]
+            found: set[bytes] = set()
+            for each in turns:
+                if each.fault or each.after is None or not (store.has(each.before) and store.has(each.after)):
+                    return None
+                found.update(store.changed(each.before, each.after))
+            return found if turns else None
+
+        return changed
 
     def _carry_out(self, session: str, undo: PlannedUndo, *, force: bool) -> None:
         plan = undo.plan_by_force() if force else undo.plan

@@ -72,6 +72,7 @@ class TreeOps:
             _check_person("undo what others changed")
         _, found = (await meant(self._directory, call, name))[0]
         rows = await self._directory.list(brief=True)
+        names = {each.id: each.name for each in rows}
         working = {each.name: each.project for each in rows if each.is_open and each.state in IN_TURN}
         undone = await self._snapshots.undo(
             found.id,
@@ -79,7 +80,7 @@ class TreeOps:
             redo=redo,
             is_dry=dry_run,
             force=force,
-            name_of=lambda id: self._directory.name_of(id) or id,
+            name_of=lambda id: names.get(id) or self._directory.name_of(id) or id,
             working=working,
         )
         return fields(
