@@ -56,6 +56,19 @@ class Room:
 
 
 @playing
+async def test_an_agent_with_a_name_is_listed_by_the_next_daemon_though_nobody_has_asked_it_anything(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path, replay(tmp_path))
+    id = await room.kind.make("basil", str(tmp_path))
+    assert [each.name for each in await room.kind.list(brief=True)] == ["basil"]
+    await room.close()
+    again = Room(tmp_path, replay(tmp_path))
+    assert [(each.id, each.name) for each in await again.kind.list(brief=True)] == [(id, "basil")]
+    await again.close()
+
+
+@playing
 async def test_two_prompts_of_the_same_text_have_their_own_answers(tmp_path: Path) -> None:
     room = Room(tmp_path, replay(tmp_path, says("one"), says("two")))
     id = await room.kind.make("garden", str(tmp_path))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fairlead.sessions.questions import Answer, AskedQuestion
 from fairlead.sessions.timeline import (
     MAX_ALL_STEPS,
+    MAX_REASON,
     MAX_STEPS,
     HookedTool,
     TimedPrompt,
@@ -20,6 +21,7 @@ from fairlead.sessions.timeline import (
     join_tools,
     read_turns,
 )
+from fairlead.verify.report import Confidence, Report, Status, correction
 from fairlead.wire.verifier import Outcome
 
 
@@ -107,6 +109,29 @@ def test_a_journal_tells_tools_questions_corrections_and_what_was_used(tmp_path:
         TurnStep("tool", T + 22, "bash", "make ⏎ test"),  # after the end that was told
     ]
     assert known == {"q1": turn.steps[1]}
+
+
+def test_a_correction_is_told_by_its_reason(tmp_path: Path) -> None:
+    summary = "1 of 2 tests failed: " + "test_opens, " * 30 + "and the last"
+    report = Report(
+        status=Status.FAILED,
+        confidence=Confidence.FAILED,
+        summary=summary,
+        session_id="s",
+        project="/p",
+        verifier="sh -c 'test -f a.txt'",
+        turn=1,
+    )
+    path = file(
+        tmp_path, message(1, "user", "build"), message(2, "user", correction(report), origin="correction")
+    )
+    (turn,), _ = read_turns(path, [Seen(1, "build", 1, 2)])
+    assert [each.text for each in turn.steps] == [summary], "all of the reason, and nothing else"
+    path = file(
+        tmp_path, message(1, "user", "build"), message(2, "user", "try " + "x" * 5000, origin="correction")
+    )
+    (turn,), _ = read_turns(path, [Seen(1, "build", 1, 2)])
+    assert (len(turn.steps[0].text), turn.steps[0].text[-2:]) == (MAX_REASON, "x…")
 
 
 def test_claude_codes_transcript_tells_tools_and_counts_a_message_once(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ class AgentKind:
             rows = await self._transcripts.thread.run(self._scanned)
         except DatabaseFault:  # those that are open are worth more than the others
             return []
-        return [row for row in rows if row.message_count and moment(row.modified) > oldest]
+        # as of those that are open: who has a name is there, though nobody has asked it for anything
+        return [row for row in rows if (row.message_count or row.name) and moment(row.modified) > oldest]
 
     def _scanned(self) -> Sequence[Transcript]:
         """On the index's thread: what it knows, after a short look at what changed."""

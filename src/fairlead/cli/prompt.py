@@ -45,7 +45,11 @@ COMMAND = Command(
         ),
     ),
     options=(
-        Option("-w", "--wait", help="until the turn has ended; prints the agent's answer, where it is known"),
+        Option(
+            "-w",
+            "--wait",
+            help="until the turn has ended; prints the answer of Fairlead's own and of third-party agents",
+        ),
         Option("--timeout", value="SECONDS", kind=seconds, help="give up after this long"),
         Option("--cancel", help="withdraw a prompt that waits: the only one, or the one with this id"),
         Option("--receipts", help="list the last prompts and what became of them"),

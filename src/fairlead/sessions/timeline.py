@@ -33,6 +33,10 @@ MAX_LINE = 8 * 1024 * 1024
 """How long a line may be of which more than its time is known."""
 MAX_TEXT = 160
 """How many characters a text has."""
+MAX_REASON = 1000
+"""How many characters of the reason for which work was sent back."""
+NOT_RIGHT = " and found that it is not right yet: "
+"""What corrections say before their reason."""
 MAX_CALLS = 20_000
 """How many calls of a turn are followed to their results."""
 MAX_TOOLS = 500
@@ -185,7 +189,9 @@ class _Reader:
             case "user":
                 if self._is_begun:
                     kind: StepKind = "correction" if message.get("origin") == "correction" else "steer"
-                    self._add(TurnStep(kind, at, text=_text(_words(content))))
+                    text = _words(content)
+                    said = correction_reason(text) if kind == "correction" else _text(text)
+                    self._add(TurnStep(kind, at, text=said))
                 self._is_begun = True
             case "assistant":
                 usage = _map(message.get("usage"))
@@ -396,6 +402,20 @@ def call_line(arguments: Any) -> str:
         if isinstance(value := given.get(name), str) and value.strip():
             return _text(value)
     return next((_text(each) for each in given.values() if isinstance(each, str) and each.strip()), "")
+
+
+def correction_reason(text: str) -> str:
+    """Why work was sent back, without the words that every correction has. Its beginning counts.
+
+    >>> correction_reason(
+    ...     "A verifier checked turn 2 and found that it is not right yet: 1 failed\\n\\nFix it."
+    ... )
+    '1 failed'
+    """
+    first = text.partition("\n\n")[0]
+    _, is_known, reason = first.partition(NOT_RIGHT)
+    found = one_line(reason if is_known else text, MAX_LINE)
+    return found if len(found) <= MAX_REASON else f"{found[: MAX_REASON - 1]}…"
 
 
 def _text(value: Any) -> str:

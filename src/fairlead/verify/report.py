@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ..formats.ladder import word_for
+from ..sessions.timeline import NOT_RIGHT
 from ..wire import verifier as wire
 from ..wire.verifier import ReportError
 
@@ -360,7 +361,7 @@ def correction(report: Report) -> str:
     It says what was checked, what is wrong, and what is asked of it; the length is bounded.
     """
     who = f"The verifier {report.verifier!r}" if report.verifier else "A verifier"
-    begin = f"{who} checked turn {report.turn} and found that it is not right yet: {report.summary}"
+    begin = f"{who} checked turn {report.turn}{NOT_RIGHT}{report.summary}"
     end = "Fix the cause, not the check. Then say what you changed and what you left."
     told = [section for section in report.sections if not _is_focus(section.title)] or list(report.sections)
     room = MAX_CORRECTION - len(begin) - len(end) - 100
