@@ -339,3 +339,46 @@ def test_what_a_daemon_that_died_did_not_take_is_said_once_by_the_next(hosting: 
         assert "not sent yet" not in person.screen.text()
         assert person.text.count("> read README.md\n") == 1
     assert prompts(hosting, "again") == ["read README.md"]
+
+
+def test_an_answer_that_is_typed_while_the_chat_is_stopped_is_none(hosting: Hosting, place: Path) -> None:
+    with talk(hosting, place, "stopped") as person:
+        person.type(b"run: touch made\r")
+        person.until("y yes")
+        for pause in (0.1, 2.0):
+            time.sleep(1.0)  # it was read
+            os.kill(person.client.pid, signal.SIGSTOP)
+            os.waitpid(person.client.pid, os.WUNTRACED)
+            os.write(person.ours, b"y\r")
+            time.sleep(pause)
+            os.kill(person.client.pid, signal.SIGCONT)
+            person.type(b"\x0c")
+            person.until("y yes")
+            time.sleep(1.0)
+            assert hosting.ask("approvals")["approvals"]
+        assert not (place / "made").exists()
+        person.type(b"y\r")
+        person.until("✓ allowed")
+
+
+def test_a_question_is_asked_again_after_the_command_was_stopped(hosting: Hosting) -> None:
+    name = "garden"
+    id = hosting.ask("open_session", name=name, cwd=str(hosting.directory))["session_id"]
+    with Person(hosting, "rm", name) as person:
+        person.until("[y/N]")
+        os.kill(person.client.pid, signal.SIGSTOP)
+        os.waitpid(person.client.pid, os.WUNTRACED)
+        os.write(person.ours, b"y\r")
+        time.sleep(0.2)
+        os.kill(person.client.pid, signal.SIGCONT)
+        person.until_all(["[y/N]"])
+        deadline = time.monotonic() + WAIT
+        while person.screen.text().count("[y/N]") < 2:
+            assert time.monotonic() < deadline, person.screen.text()
+            if select.select([person.ours], [], [], 0.1)[0]:
+                person.read()
+        assert person.client.poll() is None
+        assert hosting.ask("session_find", session_id=id)
+        person.type(b"n\r")
+        assert person.client.wait(WAIT) == 1
+    assert hosting.ask("session_find", session_id=id)

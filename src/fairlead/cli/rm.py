@@ -65,11 +65,7 @@ def main(arguments: Sequence[str]) -> int:
 def _agreed(session: dict[str, Any]) -> bool:
     from ..formats.columns import printable
     from ..ui.needs import shown_name
+    from .agreed import has_agreed
 
     about = f" ({printable(session['what'])})" if session["what"] else ""
-    try:
-        said = input(f"remove {shown_name(session)}{about}? [y/N] ")
-    except EOFError:
-        print()
-        return False
-    return said.strip().lower() in ("y", "yes")
+    return has_agreed(f"remove {shown_name(session)}{about}?")

@@ -110,11 +110,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
 
 def _agreed(told: dict[str, Any]) -> bool:
     from ..formats.shown import counted
+    from .agreed import has_agreed
 
     turns, files = counted(len(told["turns"]), "turn"), counted(len(told["files"]), "file")
-    try:
-        said = input(f"put back {files} in {told['top']}, of {turns}? [y/N] ")
-    except EOFError:
-        print()
-        return False
-    return said.strip().lower() in ("y", "yes")
+    return has_agreed(f"put back {files} in {told['top']}, of {turns}?")

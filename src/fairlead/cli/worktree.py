@@ -182,14 +182,10 @@ def _remove(control: DaemonConnection, options: Any) -> int:
 def _agreed(lost: dict[str, Any]) -> bool:
     from ..formats.columns import printable
     from ..formats.shown import counted
+    from .agreed import has_agreed
 
     has = [lost["losses"]] if lost["losses"] else []
     if ignored := lost["ignored"]:
         has.append(f"{counted(ignored, 'ignored file')}, which will be gone")
     about = f" It has {', and '.join(has)}." if has else ""
-    try:
-        said = input(printable(f"remove {lost['worktree']['path']}?{about} [y/N] "))
-    except EOFError:
-        print()
-        return False
-    return said.strip().lower() in ("y", "yes")
+    return has_agreed(printable(f"remove {lost['worktree']['path']}?{about}"))

@@ -192,3 +192,21 @@ def test_a_prompt_that_was_left_or_could_not_be_sent_is_there_again(lent: Hostin
             await seen.until("Prompt to work", "mend it")
 
     run(scenario)
+
+
+def test_why_a_question_is_over_stays_to_be_read(lent: Hosting, tmp_path: Path) -> None:
+    asking(lent, "garden", tmp_path)
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("1 needs you")
+            await seen.press("y")
+            await seen.until("y  allow it")
+            seen.app.model.asked([])
+            seen.app._changed()
+            await seen.until("it is not open any more", but=("y  allow it",))
+            await seen.press("y")
+            await asyncio.sleep(0.5)
+            assert "it is not open any more" in seen.text
+
+    run(scenario)

@@ -139,3 +139,25 @@ def test_a_text_is_sent_by_an_enter_that_no_paste_brought() -> None:
         for number in range(10):
             gate.shown(1.1 + number / 10, 0, 1, 1)
         assert gate.settled(2.1) == ("blue" if is_sent else None)
+
+
+def test_after_we_were_stopped_all_begins_again() -> None:
+    gate = shown()
+    assert gate.key(LATER, "allow") == ""
+    gate.interrupted(LATER + 0.1)
+    assert gate.settled(LATER + 5) is None  # it was pressed before
+    gate = shown()
+    assert gate.key(LATER, None) == ""
+    gate.interrupted(LATER)
+    assert gate.key(LATER + 0.001, "allow") == "read it first"
+    gate.shown(LATER + 0.1, 0, 5, 5)
+    assert gate.key(LATER + MOMENT / 2, "allow") == "read it first"
+    assert gate.key(LATER + MOMENT / 2 + LATER, "allow") == ""
+
+
+def test_a_long_pause_between_two_looks_is_seen_by_either_clock() -> None:
+    for ours, days, is_pause in ((0.1, 0.1, False), (60, 60, True), (0.1, 60, True), (0.1, -60, True)):
+        gate = shown()
+        assert not gate.has_paused(LATER, 5000.0)
+        assert gate.has_paused(LATER + ours, 5000.0 + days) == is_pause
+        assert (gate.key(LATER + ours, "allow") == "") != is_pause

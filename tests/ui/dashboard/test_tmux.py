@@ -5,8 +5,10 @@ Meanwhile the daemon is killed, and the terminal changes its size."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -160,8 +162,6 @@ def test_a_person_has_eight_sessions_on_one_screen(
 
 
 def test_a_daemon_that_is_stopped_holds_up_nothing(lent: Hosting, tmux: Callable[[int, int], Tmux]) -> None:
-    import signal
-
     lent.slow_callbacks.append("")  # it is held up, by us
     lent.start("one", "echo first words; exec sleep 1000")
     lent.start("two", "echo other words; exec sleep 1000")
@@ -188,3 +188,46 @@ def test_a_daemon_that_is_stopped_holds_up_nothing(lent: Hosting, tmux: Callable
         seen.until("left with 0")
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def is_stopped(pid: int) -> bool:
+    done = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    return done.stdout.strip().startswith("T")
+
+
+def test_a_key_that_is_typed_while_the_dashboard_is_stopped_answers_nothing(
+    lent: Hosting, tmux: Callable[[int, int], Tmux], tmp_path: Path
+) -> None:
+    id = lent.ask("open_session", name="garden", cwd=str(tmp_path))["session_id"]
+    lent.ask("prompt", session_id=id, message="run: touch made")
+    lent.until(lambda: bool(lent.ask("approvals")["approvals"]))
+    seen = tmux(80, 20)
+    seen.until("1 needs you")
+    seen.keys("y")
+    seen.until("y  allow it")
+    shell, path = seen.run("display-message", "-p", "#{pane_pid} #{pane_tty}").split()
+    found = subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True, check=True)
+    pid = int(found.stdout.split()[0])
+    for pause, is_covered, is_after in ((0.1, False, False), (2.0, True, False), (0.1, False, True)):
+        time.sleep(READ)  # all of it was read
+        os.kill(pid, signal.SIGSTOP)
+        lent.until(lambda: is_stopped(pid))
+        if is_covered:
+            Path(path).write_text("\x1b[2J\x1b[Hsomething else")
+            seen.until("something else", but=("y  allow it",))
+        if not is_after:
+            seen.keys("y")
+        time.sleep(pause)
+        os.kill(pid, signal.SIGCONT)
+        if is_after:
+            seen.keys("y")
+        seen.until("y  allow it", but=("something else",))
+        time.sleep(READ)
+        seen.until("y  allow it")
+    assert not (tmp_path / "made").exists()
+    seen.answer("y", "y  allow it")
+    seen.until("allowed: $ touch made")
+    seen.keys("q")
+    seen.until("left with 0")
+    with open(path) as terminal:
+        assert termios.tcgetattr(terminal)[3] & termios.ECHO

@@ -51,7 +51,7 @@ from .panel import Panel
 from .paths import ProjectPaths
 from .pictures import NotAnImage, attached, mention, named_in_paste
 from .prompts import OwnPrompts
-from .questions import MAX_WHAT, pending_elsewhere
+from .questions import MAX_WHAT, has_paused, pending_elsewhere
 from .screen import ChatScreen
 from .shell import LocalCommand
 from .talk import TICK, ConversationView, in_words, turn_start, without_shown
@@ -171,10 +171,15 @@ class _Chat:
         reading += [connection] if connection is not None else []
         reading += [local] if local is not None and not local.is_silent else []
         writing = [connection] if connection is not None and self._link.wants_to_write else []
-        readable, writable, _ = select.select(reading, writing, [], early if early > 0 else self._pause())
+        wait, before = early if early > 0 else self._pause(), (time.monotonic(), time.time())
+        readable, writable, _ = select.select(reading, writing, [], wait)
         self._is_streaming = readable == [connection]
+        if wait is not None and has_paused(before, (time.monotonic(), time.time()), wait):
+            self._forget_typed()
+            return
         if terminal.bell in readable:
             self._signalled()
+            return  # what was typed may have been dropped
         if terminal.input in readable:
             self._typed_at = time.monotonic()
             for key in terminal.typed():
@@ -215,7 +220,7 @@ class _Chat:
                     self._suspend()
                 case signal.SIGCONT:
                     self._terminal.enter()
-                    self._draw(always=True)
+                    self._forget_typed()
                 case signal.SIGTERM | signal.SIGHUP:
                     raise LeftTerminal(128 + number)
                 case signal.SIGWINCH:
@@ -224,6 +229,15 @@ class _Chat:
     def _suspend(self) -> None:
         self._screen.leave()
         self._terminal.suspend()
+        self._forget_typed()
+
+    def _forget_typed(self) -> None:
+        """We were stopped, or the machine was: what was typed meanwhile answers nothing."""
+        if self._answering:
+            self._terminal.drop_typed()
+            self._answering.questions.hold()
+            if self._answering.answers(self._line.text):
+                self._line.set("")
         self._draw(always=True)
 
     # --- the daemon -----------------------------------------------------------------------------------------

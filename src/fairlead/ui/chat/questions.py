@@ -24,6 +24,15 @@ ANSWERS = {"y": "allow", "yes": "allow", "a": "always", "n": "deny", "no": "deny
 _KEYS_OF = {"allow": "y yes", "always": "a always", "deny": "n no"}
 """How these are offered. Other answers are offered and entered by their names."""
 
+PAUSE = 1.0
+"""Seconds after which somebody who was to be woken was stopped, or the machine was."""
+
+
+def has_paused(before: tuple[float, float], after: tuple[float, float], wait: float) -> bool:
+    """Whether a wait took far longer than it was to, by our clock or by that of the day, which goes on while
+    the machine sleeps."""
+    return max(after[0] - before[0], abs(after[1] - before[1])) > wait + PAUSE
+
 
 class OpenQuestions:
     """The questions of a session, the oldest first."""

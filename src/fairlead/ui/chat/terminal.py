@@ -73,6 +73,12 @@ class ChatTerminal(OwnTerminal):
         signal.signal(signal.SIGTSTP, noted)
         self.enter()
 
+    def drop_typed(self) -> None:
+        """Drop what was typed and not read yet."""
+        with contextlib.suppress(termios.error, OSError):
+            termios.tcflush(self.input, termios.TCIFLUSH)
+        self.keys = LineKeys()
+
     def write(self, text: str) -> None:
         """Show something, however long that takes. Raises Gone."""
         encoding, errors = sys.stdout.encoding, str(sys.stdout.errors).replace("strict", "replace")

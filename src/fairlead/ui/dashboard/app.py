@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from types import FrameType
 from typing import Any, ClassVar, TypeVar
 
 from textual import events
@@ -85,6 +88,8 @@ class Dashboard(App[int]):
         self._prompts: dict[str, str] = {}  # prompts of ours without an end, and to whom they went
         self._aio: asyncio.AbstractEventLoop | None = None
         self._within = copy_context()  # in which Textual finds its application
+        self._continues: Any = None  # what Textual does after we were stopped
+        self._is_lent = False  # the terminal, to a command of ours
 
     def compose(self) -> ComposeResult:
         yield self._painted
@@ -93,10 +98,42 @@ class Dashboard(App[int]):
         self._aio, self._within = asyncio.get_running_loop(), copy_context()
         self.set_interval(TICK, self._tick)
         self._link.wake = self._wake
+        if not self.is_headless:
+            self._continues = signal.signal(signal.SIGCONT, self._continued)
         self._drain()
 
     def on_unmount(self) -> None:
         self._link.close()
+
+    # --- being stopped --------------------------------------------------------------------------------------
+
+    def _continued(self, number: int, frame: FrameType | None) -> None:
+        """We were stopped. What was typed meanwhile was for nobody, and others may have used the terminal."""
+        if self._is_lent or self._driver is None:
+            return
+        with contextlib.suppress(termios.error, ValueError, AttributeError):
+            termios.tcflush(sys.__stdin__, termios.TCIFLUSH)  # type: ignore[arg-type]
+        self._forget_what_was_shown()
+        if getattr(self._driver, "_must_signal_resume", False):  # Textual has left it, before it stopped us
+            self._continues(number, frame)
+            self._soon(self._forget_what_was_shown)
+        else:
+            self._soon(self._take_terminal_again)
+
+    def _take_terminal_again(self) -> None:
+        """Set the terminal's modes anew and draw all: whoever had it may have left it in any state. Textual
+        alone would read it twice then, and leave it without an echo in the end."""
+        if self._driver is None or self._exit:
+            return
+        self._driver.suspend_application_mode()
+        self._driver.resume_application_mode()
+        self.refresh(repaint=True, layout=True)
+        self._forget_what_was_shown()
+
+    def _forget_what_was_shown(self) -> None:
+        for view in self.screen_stack:
+            if (forget := getattr(view, "interrupted", None)) is not None:
+                forget()
 
     # --- what the daemon says -------------------------------------------------------------------------------
 
@@ -404,11 +441,14 @@ class Dashboard(App[int]):
         command = [sys.executable, "-P", "-m", "fairlead", *words]
         with tempfile.TemporaryFile() as said:
             try:
+                self._is_lent = True
                 with self.suspend(), acts.deaf_to_interrupts():
                     code = subprocess.run(command, stderr=said, check=False).returncode
             except SuspendNotSupported:
                 self.say("this terminal can't be lent to another program")
                 return
+            finally:
+                self._is_lent = False
             size = said.seek(0, os.SEEK_END)
             said.seek(max(0, size - STDERR_TAIL))
             words = said.read().decode("utf-8", "replace").split("\n")

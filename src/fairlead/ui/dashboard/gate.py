@@ -6,7 +6,8 @@ for a moment. Does no I/O and has no clock: the times of what happens are given.
 
 A moment in which we did not run is none in which something was shown, or no key followed: we may have been
 stopped, or the machine was busy, and what was typed meanwhile comes only now. So time passes in steps, and a
-long one counts as a short one; the caller looks again and again.
+long one counts as a short one; the caller looks again and again. After a pause that is longer still, or in
+which we are known to have been stopped, all begins again: others had the screen, or nobody was at it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ TYPED = 0.04
 STEP = 0.15
 """How many seconds count at the most from one look to the next."""
 
+PAUSE = 1.0
+"""Seconds from one look to the next after which nothing counts as shown."""
+
 
 class AnswerGate:
     """Of one question, as it is shown. `quiet` is for how long no key may come before one that answers."""
@@ -30,6 +34,7 @@ class AnswerGate:
         self._quiet = quiet
         self._last_key = now  # the one that opened it
         self._looked_at = now
+        self._clocks: tuple[float, float] | None = None  # at the last look, ours and that of the day
         self._passed = 0.0  # the time that counts
         self._seen = 0  # all lines before this one were seen
         self._window: tuple[int, int, int] | None = None  # first, end and number of lines on the screen
@@ -55,6 +60,21 @@ class AnswerGate:
     def hidden(self) -> None:
         """Some of it can't be shown: nothing was seen."""
         self._seen, self._window = 0, None
+
+    def interrupted(self, now: float) -> None:
+        """We were stopped until now: nothing was seen, and what was pressed before answers nothing."""
+        self.hidden()
+        self._answer, self._last_key = None, max(now, self._last_key)
+        self._pass(now)
+
+    def has_paused(self, now: float, day: float) -> bool:
+        """Whether we did not run for long since the last look, so that all has begun again. `day` is the time
+        of the day, which goes on while the machine sleeps; the other one stands still then."""
+        before, self._clocks = self._clocks, (now, day)
+        if before is None or max(now - before[0], abs(day - before[1])) <= PAUSE:
+            return False
+        self.interrupted(now)
+        return True
 
     def is_whole(self, now: float) -> bool:
         """Whether every line was on the screen for a moment."""

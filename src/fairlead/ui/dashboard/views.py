@@ -26,6 +26,8 @@ Lines = Callable[[int, Look], Sequence[str]]
 LOOK_AGAIN = 0.1
 """Seconds between two looks whether a question may be answered, or an answer is settled."""
 
+INTERRUPTED = "this was stopped: read it again, nothing that was typed meanwhile counts"
+
 
 class TextView(Screen[Any]):
     """Lines that scroll, with a line below them."""
@@ -109,6 +111,7 @@ class QuestionView(TextView):
         self._question = lines
         self._gate = AnswerGate(time.monotonic())
         self._note = ""
+        self._why_closed = ""  # why it can't be answered any more
         self._answers = {key: (value, does) for key, value, does in answers}
         self._is_over = False
         self._is_too_narrow = False
@@ -117,10 +120,8 @@ class QuestionView(TextView):
         self.set_interval(LOOK_AGAIN, self._look_again)
 
     def on_resize(self, event: events.Resize) -> None:
-        before = self._lines
         self._lines = self._make(max(1, event.size.width), self._look)
-        if self._lines != before:
-            self._gate.hidden()
+        self._gate.hidden()  # where its lines were is something else now
         self.draw()
 
     @property
@@ -158,15 +159,27 @@ class QuestionView(TextView):
         self.painted.show([*shown, *self._answer_rows(), self._foot()])
 
     def _foot(self) -> str:
-        if self._note:
-            return self._look.paint("yellow", self._look.fit(self._note, self.app.size.width))
+        if note := self._why_closed or self._note:
+            return self._look.paint("yellow", self._look.fit(note, self.app.size.width))
         left = len(self._lines) - self.end
         place = f"{left} more lines below: PgDn  " if left else ""
         return self._look.paint(
             "dim", self._look.fit(f"{place}Esc leaves it unanswered", self.app.size.width)
         )
 
+    def interrupted(self) -> None:
+        """We were stopped, and the screen is drawn again: so is what was read of it."""
+        self._gate.interrupted(time.monotonic())
+        self._note = INTERRUPTED
+        self.draw()
+
+    def _look_for_pause(self) -> None:
+        if self._gate.has_paused(time.monotonic(), time.time()):
+            self.interrupted()
+            self.painted.refresh()
+
     def on_key(self, event: events.Key) -> None:
+        self._look_for_pause()
         value = self._answers.get(event.character or "", (None, ""))[0] if not self._is_over else None
         self._note = self._gate.key(event.time, value)
         if self._note and self._is_too_narrow:
@@ -187,6 +200,7 @@ class QuestionView(TextView):
         self.draw()
 
     def _look_again(self) -> None:
+        self._look_for_pause()
         answer = self._gate.settled(time.monotonic())
         if answer is not None and not self._is_over:
             self._is_over = True
@@ -199,5 +213,5 @@ class QuestionView(TextView):
         if not self._is_over:
             self._is_over = True
             self._answers = {}
-            self._note = why
+            self._why_closed = why
             self.draw()

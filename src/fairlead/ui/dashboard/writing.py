@@ -65,9 +65,15 @@ class PromptView(Screen[str]):
     def _look_again(self) -> None:
         assert self.gate is not None
         now = time.monotonic()
+        _ = self.gate.has_paused(now, time.time())
         self.gate.shown(now, 0, 1, 1)
         if (text := self.gate.settled(now)) is not None:
             _ = self.dismiss(text)
+
+    def interrupted(self) -> None:
+        """We were stopped: what was typed meanwhile sends nothing."""
+        if self.gate is not None:
+            self.gate.interrupted(time.monotonic())
 
     def say(self, note: str) -> None:
         """Say why the text is not sent."""
