@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.cli.approvals import VERBS
 from tests.hosting import Hosting
 
 STARTS = {
@@ -123,7 +124,7 @@ def test_what_the_daemon_has_is_offered_where_it_fits(hosting: Hosting) -> None:
     hosting.run("send", "garden", "run: echo roses")
     hosting.until(lambda: bool(hosting.ask("approvals")["approvals"]))
     (asked,) = hosting.ask("approvals")["approvals"]
-    assert candidates(hosting, "approvals", "") == ["allow", "always", "deny", "dismiss", "show"]
+    assert candidates(hosting, "approvals", "") == [*VERBS]
     assert candidates(hosting, "approvals", "allow", "") == [asked["token"]]
     hosting.run("approvals", "deny", asked["token"])
     hosting.start("shell", "read line")
@@ -136,6 +137,9 @@ def test_what_the_daemon_has_is_offered_where_it_fits(hosting: Hosting) -> None:
     assert candidates(hosting, "agent", "--thinking", "m") == ["minimal", "medium"]
     assert candidates(hosting, "config", "passepartout.po") == ["passepartout.port"]
     assert "claude" in candidates(hosting, "hook", "--install", "")
+    for option in ("--install", "--uninstall"):  # which refuse an agent without settings that we know
+        assert "other" not in candidates(hosting, "hook", option, "")
+    assert "other" in candidates(hosting, "hook", "")
 
 
 def test_no_daemon_is_started_for_a_completion() -> None:

@@ -30,7 +30,7 @@ COMMAND = Command(
             "answer, or show one in full: allow, always (also the same call from now on), deny, dismiss,\n"
             "answer (say something to an agent that asks), show, or another answer that the question offers",
             optional=True,
-            completes="allow always deny dismiss show",
+            completes=" ".join(VERBS),
         ),
         Argument(
             "token",

@@ -10,6 +10,8 @@ from .arguments import Argument, Command, Option, UsageError, parsed
 from .given_text import given_text
 
 AGENTS = ("claude", "codex", "gemini", "opencode", "other")
+INSTALLABLE = AGENTS[:-1]
+"""Those whose settings are known."""
 MAX_INPUT = 4 * 1024 * 1024
 """How many bytes of a hook's JSON are read."""
 DAEMON_WAIT = 2.0
@@ -47,13 +49,13 @@ COMMAND = Command(
             "--install",
             help="add the hooks to this agent's settings",
             value="AGENT",
-            completes=" ".join(AGENTS),
+            completes=" ".join(INSTALLABLE),
         ),
         Option(
             "--uninstall",
             help="remove the hooks from this agent's settings",
             value="AGENT",
-            completes=" ".join(AGENTS),
+            completes=" ".join(INSTALLABLE),
         ),
         Option("--print", help="with --install: only print what would be added"),
         Option("-v", "--verbose", help="print on stderr what was done, or why nothing was"),
