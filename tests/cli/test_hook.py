@@ -75,6 +75,8 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert (stop["name"], stop["sessionFileStartLine"], stop["sessionFileEndLine"]) == ("stop", 1, 2)
     assert verifier.told("terminal/turn-began")["agent"] == "claude"
     assert verifier.told("terminal/turn-ended")["turn"] == 1
+    (listed,) = [row for row in hosting.ask("session_list")["sessions"] if row["name"] == "work"]
+    assert listed["prompt"] == "build it"
 
     before = len(work.typed)
     assert verifier.prompt(LONG) == ""
@@ -85,9 +87,9 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert (corrected["sessionFileStartLine"], corrected["sessionFileEndLine"]) == (1, work.lines)
     assert json.loads((place / "transcript.jsonl").read_text().splitlines()[2])["text"] == LONG
     assert verifier.told("verify/report")["confidence"] == "feedback"
-    listed = hosting.run("ls").stdout
-    assert "CHECK" in listed.splitlines()[0]
-    assert "failed" in next(line for line in listed.splitlines() if line.startswith("work ")).split()
+    table = hosting.run("ls").stdout
+    assert "CHECK" in table.splitlines()[0]
+    assert "failed" in next(line for line in table.splitlines() if line.startswith("work ")).split()
     assert hosting.sessions()["work"]["verdict"]["summary"] == "no"
 
     assert verifier.prompt("once more") == ""
@@ -96,8 +98,8 @@ def test_an_agent_in_a_terminal_is_checked_and_sent_back_like_any_other(
     assert verifier.prompt("and again") == "max loops exceeded"
     verifier.report()
     assert verifier.told("verify/escalated")["turn"] == 1
-    listed = hosting.run("ls").stdout
-    assert "failed!" in next(line for line in listed.splitlines() if line.startswith("work ")).split()
+    table = hosting.run("ls").stdout
+    assert "failed!" in next(line for line in table.splitlines() if line.startswith("work ")).split()
     work.wait("turn 1 done")
     assert work.typed[before:] == b""  # nothing was ever typed
 

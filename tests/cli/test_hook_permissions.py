@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.cli.hook_events import hook_call, permission
 from tests.hosting import WAIT, Hosting
 
 DIALOG = {
@@ -119,6 +120,20 @@ def test_a_permission_is_shown_whole_and_answered_in_the_agents_own_form(
     code, printed = work.over(asked)
     assert (code, decided(printed)["behavior"]) == (0, "deny")
     assert "denied by a person" in decided(printed)["message"]
+
+
+def test_a_file_in_the_agents_directory_is_named_from_there() -> None:
+    said = {"cwd": "/srv/garden", "hook_event_name": "PermissionRequest", "tool_name": "Write"}
+
+    def what(path: str) -> str:
+        given = {**said, "tool_input": {"file_path": path, "content": "x"}}
+        asked = permission("claude", given, hook_call("claude", given))
+        assert f"file_path: {path}" in asked["whole"]
+        return str(asked["what"])
+
+    assert what("/srv/garden/beds/roses.txt") == "Write beds/roses.txt"
+    assert what("/srv/garden-2/roses.txt") == "Write /srv/garden-2/roses.txt"
+    assert what("/etc/passwd") == "Write /etc/passwd"
 
 
 def test_what_is_over_in_the_terminal_is_withdrawn(hosting: Hosting, tmp_path: Path) -> None:

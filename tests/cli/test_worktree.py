@@ -98,3 +98,14 @@ def test_worktrees_outlive_the_daemon_and_their_sessions(project: Path) -> None:
         assert (Path(row["path"]) / "work.py").exists()
     finally:
         hosting.close()
+
+
+def test_a_session_whose_directory_is_gone_is_listed_as_such(hosting: Hosting, tmp_path: Path) -> None:
+    (place := tmp_path / "beds").mkdir()
+    hosting.start("lost", "exec sleep 1000", "--cwd", str(place))
+    assert "directory gone" not in hosting.run("ls").stdout
+    place.rmdir()
+    hosting.until(lambda: "directory gone" in hosting.run("ls").stdout)
+    (listed,) = [row for row in hosting.ask("session_list")["sessions"] if row["name"] == "lost"]
+    assert listed["directory_gone"] is True
+    hosting.run("stop", "lost")

@@ -122,7 +122,11 @@ def permission(agent: str, said: Mapping[str, Any], call: HookCall) -> dict[str,
     if is_cut := len(whole) > MAX_WHOLE:
         whole = whole[:MAX_WHOLE]
         reason += "; it is too long to be shown whole, so it can only be denied here"
-    what = f"$ {command}" if isinstance(command, str) else f"{title} {_object(given)}"
+    what = (
+        f"$ {command}"
+        if isinstance(command, str)
+        else f"{title} {_shortened(_object(given), _text(said, 'cwd'))}"
+    )
     always, _ = _lasting(agent, said)
     return {
         "agent": agent,
@@ -196,6 +200,12 @@ def _object(given: Mapping[str, Any]) -> str:
         if isinstance(value := given.get(name), str):
             return value
     return next((value for value in given.values() if isinstance(value, str)), "")
+
+
+def _shortened(path: str, directory: str) -> str:
+    """A path as it is from the agent's directory, if it lies there: lists have room for little of it."""
+    inside = path.removeprefix(f"{directory.rstrip('/')}/") if directory.startswith("/") else path
+    return inside or path
 
 
 def _lasting(agent: str, said: Mapping[str, Any]) -> tuple[str, list[Any]]:

@@ -20,6 +20,7 @@ from ..ui.needs import (
     shown_name,
     span,
     state_cell,
+    subtitle_of,
 )
 from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check, coloured_state
@@ -38,7 +39,7 @@ COMMAND = Command(
     "work, run, are idle or have ended. STATE is what a session does and for how long. A terminal that is\n"
     "wide enough also shows the question, the kind and agent, directory, git branch, last check, size,\n"
     "clients, how long it has been quiet, CPU usage (since the previous `ls`, or since the start), CPU\n"
-    "time, memory (with all child processes), and the command with its title, or an agent's last prompt.\n"
+    "time, memory (with all child processes), and the command with its title or its agent's last prompt.\n"
     "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.\n"
     "Sessions without a name that `agent -p` or `run` opened are left out once they are done, unless they\n"
     "failed or need a person, and so are commands that agents' tools run; --all lists these too.",
@@ -215,7 +216,7 @@ def lines_of(sessions: list[dict[str, Any]]) -> list[str]:
 def _row(session: dict[str, Any]) -> tuple[str, ...]:
     percent, memory = session.get("cpu_percent"), session.get("memory")
     what = printable(about(session))
-    title = printable(session.get("title") or session.get("fault") or "")
+    title = printable(subtitle_of(session))
     return (
         shown_name(session),
         state_cell(session),

@@ -209,6 +209,13 @@ class Directory:
         if not brief:
             branches = await self._branches.of({each.project for each in found})
             found = [msgspec.structs.replace(e, branch=branches.get(e.project, "")) for e in found]
+            gone = self._branches.gone
+            found = [
+                msgspec.structs.replace(e, more={**e.more, "directory_gone": True})
+                if e.project in gone
+                else e
+                for e in found
+            ]
         return self._joined(_own_names(found))
 
     async def find(self, word: str) -> tuple[Kind, Summary]:

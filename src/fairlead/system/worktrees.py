@@ -58,7 +58,9 @@ class Branches:
 
     def __init__(self) -> None:
         self._found: Mapping[str, str] = {}
-        self._looking: asyncio.Future[Mapping[str, str]] | None = None
+        self.gone: Collection[str] = ()
+        """Those of them that are no directories any more."""
+        self._looking: asyncio.Future[tuple[Mapping[str, str], Collection[str]]] | None = None
 
     async def of(self, directories: Collection[str]) -> Mapping[str, str]:
         """The branch of each of these directories that is in a repository."""
@@ -71,18 +73,20 @@ class Branches:
             await asyncio.wait([self._looking], timeout=LOOK_WAIT)
         return self._found
 
-    def _looked(self, looking: asyncio.Future[Mapping[str, str]]) -> None:
+    def _looked(self, looking: asyncio.Future[tuple[Mapping[str, str], Collection[str]]]) -> None:
         self._looking = None
         if not looking.cancelled() and looking.exception() is None:
-            self._found = looking.result()
+            self._found, self.gone = looking.result()
 
 
-def _branches(directories: Collection[str]) -> Mapping[str, str]:
-    found = {}
+def _branches(directories: Collection[str]) -> tuple[Mapping[str, str], Collection[str]]:
+    found, gone = {}, set()
     for each in directories:
-        if os.path.isabs(each) and "\0" not in each and (branch := git_branch(Path(each))):
+        if os.path.isabs(each) and "\0" not in each and not os.path.lexists(each):
+            gone.add(each)
+        elif os.path.isabs(each) and "\0" not in each and (branch := git_branch(Path(each))):
             found[each] = branch
-    return found
+    return found, gone
 
 
 def _git_dirs(directory: Path) -> tuple[Path, Path] | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ..formats.shown import one_line
 from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Exited, Feed, Signalled
 from ..sessions.session import PastPrompt, Prompt, PromptStage, Receipt, new_id
@@ -27,6 +28,8 @@ from .turns import LiveTerminal, TerminalTurns
 from .usage import ProcessUsage, Usages
 
 _STANDING = {ProgramState.ENDED: "has ended", ProgramState.WAITING: "has not been started yet"}
+MAX_LISTED_PROMPT = 200
+"""How many characters of the last prompt that an agent's hooks told are listed."""
 MAX_UNTYPED = 1024 * 1024
 """How many bytes may wait for a program that does not read before more is refused."""
 
@@ -78,6 +81,11 @@ class TerminalKind:
         tracker = self._trackers.of(session.id)
         rules = tracker.agent if tracker is not None else None
         found = summary(session, usage, rules.agent if rules is not None else "")
+        if (live := self._turns.seen(session.id)) is not None and (turns := live.turns):
+            prompt = one_line(turns[-1].prompt[: 4 * MAX_LISTED_PROMPT], MAX_LISTED_PROMPT)
+            found = msgspec.structs.replace(
+                found, more={**found.more, "prompt": prompt} if prompt else found.more
+            )
         if (queue := self._prompts.get(session.id)) is None or not (waiting := len(queue.waiting)):
             return found
         return msgspec.structs.replace(found, more={**found.more, "queued": waiting})

@@ -105,6 +105,11 @@ def about(session: Row) -> str:
     return argv[-1] if session.get("tool_of") else " ".join(argv)  # a command of a shell
 
 
+def subtitle_of(session: Row) -> str:
+    """What else is known of that: the last prompt of an agent whose hooks tell it, or a terminal's title."""
+    return session.get("prompt") or session.get("title") or session.get("fault") or ""
+
+
 def state_word(session: Row) -> str:
     """What a session does, in a word. Of a program of which nothing is known it is whether it runs."""
     if pid := session.get("stray_pid"):
@@ -160,6 +165,8 @@ def check_look(cell: str) -> str:
 
 def branch_cell(session: dict[str, Any]) -> str:
     """The branch that is checked out, or the beginning of a commit."""
+    if session.get("directory_gone"):
+        return "directory gone"
     branch = printable(session.get("branch") or "-")
     is_commit = len(branch) == COMMIT_LENGTH and not branch.strip("0123456789abcdef")
     shown = branch[:SHORT_COMMIT] if is_commit else branch

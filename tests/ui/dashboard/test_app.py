@@ -131,6 +131,31 @@ def test_a_session_is_started_and_stopped(lent: Hosting, tmp_path: Path) -> None
     run(scenario)
 
 
+def test_what_could_not_be_started_is_in_the_form_again(lent: Hosting, tmp_path: Path) -> None:
+    lent.start("roses", "exec sleep 1000")
+
+    async def scenario() -> None:
+        async with driven() as seen:
+            await seen.until("roses")
+            await seen.press("n")
+            await seen.until("Start a session")
+            await seen.type("roses")
+            await seen.press("tab", "tab")
+            await seen.type("sleep 4242")
+            await seen.press("enter")
+            await seen.until("Start a session", "already running", "roses", "sleep 4242")
+            await seen.press("escape")
+            await seen.until("q quit", but=("Start a session",))
+            await seen.press("n")
+            await seen.until("Start a session", "sleep 4242")
+            await seen.press("escape")
+            await seen.until("q quit", but=("Start a session",))
+            await seen.press("l")
+            await seen.until("not started: ", "already running")
+
+    run(scenario)
+
+
 def test_a_filter_is_typed_and_escape_shows_all(lent: Hosting) -> None:
     lent.start("roses", "exec sleep 1000")
     lent.start("hedge", "exec sleep 1001")

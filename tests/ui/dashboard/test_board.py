@@ -140,3 +140,32 @@ def test_commands_of_agents_are_counted_beside_their_agent_and_listed_when_asked
     asking = {**inner, "activity": {**inner["activity"], "state": "waits", "question": "overwrite?"}}
     found.model.listed([*eight(), asking], questions())
     assert "agent-1" in [each.name for each in found.model.shown]
+
+
+def test_in_ascii_the_keys_of_the_foot_have_names() -> None:
+    found = board(120, look=Look(ascii=True))
+    found.model.listed(eight(), questions())
+    assert drawn(found)[-1].startswith("Enter attach  y answer")
+    assert drawn(board(120))[-1].startswith("⏎ attach")
+
+
+def test_what_happened_before_a_session_was_listed_has_its_name() -> None:
+    model = DashboardModel()
+    model.listed([], [])
+    model.note(0.0, "0a1b2c3d-4e5f", "agent session opened")
+    assert model.log[0].name == "0a1b2c3d"
+    model.listed([row("roses", id="0a1b2c3d-4e5f", kind="agent")], [])
+    assert model.log[0].name == "roses"
+
+
+def test_what_an_agent_in_a_terminal_does_is_its_last_prompt() -> None:
+    found = board()
+    told = row("roses", agent="claude", argv=["claude"], title="✳ Claude Code", prompt="mend the gate")
+    found.model.listed([told], [])
+    assert found.model.entries[0].text == "claude — mend the gate"
+
+
+def test_a_directory_that_is_gone_is_said_to_be() -> None:
+    found = board()
+    found.model.listed([row("roses", branch="", directory_gone=True)], [])
+    assert found.model.entries[0].place == "/srv/garden directory gone"

@@ -84,6 +84,7 @@ class Dashboard(App[int]):
         self._open: tuple[QuestionView, dict[str, Any]] | None = None  # a question that is shown
         self._log_view: TextView | None = None
         self._drafts: dict[str, str] = {}  # prompts that were left unsent or could not be sent, by session
+        self._unstarted: dict[str, str] | None = None  # what could not be started, as it was entered
         self._awaited = ""  # the session to be selected when it is listed
         self._prompts: dict[str, str] = {}  # prompts of ours without an end, and to whom they went
         self._aio: asyncio.AbstractEventLoop | None = None
@@ -407,7 +408,7 @@ class Dashboard(App[int]):
         then: Callable[[Any], None],
         *,
         what: str,
-        failed: Callable[[], object] = lambda: None,
+        failed: Callable[[str], object] = lambda why: None,
     ) -> None:
         """Ask the daemon for something that a person wants; say why if it can't be done."""
 
@@ -416,7 +417,8 @@ class Dashboard(App[int]):
                 if error is None:
                     then(result)
                 elif isinstance(error, RequestError | OSError | acts.NotDone):
-                    failed()
+                    failed(str(error))
+                    self.model.note(time.time(), "", f"{what}: {error}", "red")
                     self.say(f"{what}: {error}")
                 else:
                     raise error
@@ -424,8 +426,8 @@ class Dashboard(App[int]):
             self._soon(show)
 
         if not self._link.act(do, done):
-            failed()
-            self.say(f"{what}: too much waits for the daemon already")
+            failed(why := "too much waits for the daemon already")
+            self.say(f"{what}: {why}")
 
     def attach(self) -> None:
         """Attach to the session's terminal, or open its chat, in this terminal; then go on."""
@@ -546,7 +548,7 @@ class Dashboard(App[int]):
                 lambda control: acts.prompt(control, entry, id, text),
                 told,
                 what=f"{entry.name}: not prompted",
-                failed=lambda: self._drafts.setdefault(entry.key, text),
+                failed=lambda why: self._drafts.setdefault(entry.key, text),
             )
 
         view = PromptView(f"Prompt to {entry.name}", above, self.look, text)
@@ -578,7 +580,7 @@ class Dashboard(App[int]):
 
         entry = self.board.entry
         place = entry.row.get("project") if entry is not None else None
-        fields = given or {"cwd": place or os.getcwd(), "kind": "terminal"}
+        fields = given or self._unstarted or {"cwd": place or os.getcwd(), "kind": "terminal"}
 
         def decided(fields: dict[str, str] | None) -> None:
             if fields is None:
@@ -590,12 +592,17 @@ class Dashboard(App[int]):
                 return
 
             def started(key: str) -> None:
+                self._unstarted = None
                 self._awaited = key
                 self._link.list_again()
                 self._select_awaited()
                 self.say(f"{fields['name']} started; Enter attaches")
 
-            self._act(start, started, what="not started")
+            def failed(why: str) -> None:
+                self._unstarted = {**fields, "fault": why}
+                self._form(kinds, self._unstarted)
+
+            self._act(start, started, what="not started", failed=failed)
 
         self._push(StartView(kinds, fields, self.look), decided)
 

@@ -36,7 +36,9 @@ HINTS = (
     ("⏎", "attach"), ("y", "answer"), ("p", "prompt"), ("n", "new"), ("x", "stop"), ("d", "diff"),
     ("t", "timeline"), ("r", "reports"), ("l", "log"), ("/", "filter"), ("?", "help"), ("q", "quit"),
 )  # fmt: skip
-FIRST_HINTS = ("?", "q", "⏎", "y", "p", "n", "/")
+ASCII_KEYS = {"⏎": "Enter"}
+"""What keys are called where only ASCII can be shown."""
+FIRST_HINTS = ("?", "q", "⏎", "Enter", "y", "p", "n", "/")
 """Which of them are shown where there is little room."""
 
 
@@ -319,11 +321,12 @@ class Board:
         if self.note:
             return self.look.fit(self.note, columns)
         room, chosen = columns, []
-        for key, what in sorted(HINTS, key=_importance):
+        known = [(ASCII_KEYS.get(key, key) if self.look.ascii else key, what) for key, what in HINTS]
+        for key, what in sorted(known, key=_importance):
             room -= width_of(key) + len(what) + 3
             if room >= -2:
                 chosen.append((key, what))
-        hints = [each for each in HINTS if each in chosen]
+        hints = [each for each in known if each in chosen]
         return "  ".join(
             f"{self.look.paint('bold', key)} {self.look.paint('dim', what)}" for key, what in hints
         )

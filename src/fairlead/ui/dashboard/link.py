@@ -27,6 +27,8 @@ GATHER = 0.1
 """Seconds for which what happens is gathered before the list is asked for."""
 SHARE = 8.0
 """For so many times the time that a list took, the next one is not asked for."""
+UNCOUNTED = 2.0
+"""or if changes in a worktree were not counted yet: nobody tells when they are;"""
 OLDEST = 30.0
 """Seconds after which the list is asked for though nothing happens: a branch may be checked out."""
 LEAST_GAP, MOST_GAP = 0.2, 1.0
@@ -210,6 +212,7 @@ class _Watcher:
         self._tell = tell
         self._is_closed = is_closed
         self._list_at = 0.0
+        self._oldest = OLDEST
         self._waits = False  # something asks a person
 
     def run(self) -> None:
@@ -252,14 +255,16 @@ class _Watcher:
         self._tell(ListNews(rows, questions))
         ended = time.monotonic()
         self._list_at = ended + max(GATHER, SHARE * (ended - began))
+        uncounted = any("changed" not in (each.get("worktree") or {"changed": 0}) for each in rows)
+        self._oldest = UNCOUNTED if uncounted else OLDEST
 
     def _follow(self, control: DaemonConnection, events: Events) -> None:
         """Wait for what happens next, and gather what follows."""
-        left = self._list_at + (0.0 if self.is_stale else OLDEST) - time.monotonic()
+        left = self._list_at + (0.0 if self.is_stale else self._oldest) - time.monotonic()
         try:
             event = events.next(timeout=max(0.01, min(left, SLICE)))
         except TimeoutError:
-            if time.monotonic() >= self._list_at + (0.0 if self.is_stale else OLDEST):
+            if time.monotonic() >= self._list_at + (0.0 if self.is_stale else self._oldest):
                 self._list(control)
             return
         asks = self._took(event)

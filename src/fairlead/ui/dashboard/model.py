@@ -31,6 +31,7 @@ from ..needs import (
     span,
     state_cell,
     state_word,
+    subtitle_of,
 )
 from ..plot import dollars
 
@@ -80,13 +81,15 @@ class Happening(NamedTuple):
     name: str
     what: str
     colour: str = ""
+    id: str = ""
+    """Of which session, if it was not listed when that happened: its name is not known yet."""
 
 
 def entry_of(row: Row) -> ListEntry:
     """A session's row, as the daemon lists it, as one of the dashboard."""
     question = question_of(row)
     what = about(row)
-    title = row.get("title") or row.get("fault") or ""
+    title = subtitle_of(row)
     subject = f"{what} — {title}" if title and what else what or title
     branch = branch_cell(row)
     place = from_home(row["project"]) + (f" {branch}" if branch not in ("-", "") else "")
@@ -145,6 +148,7 @@ class DashboardModel:
         self.fault = ""
         """Why what is shown may be old."""
         self.log: deque[Happening] = deque(maxlen=MAX_LOG)
+        self._has_unnamed = False
         self.shows_inner = False
         """Whether commands that agents' tools run are listed, too."""
         self._inner: dict[str, Row] = {}
@@ -176,6 +180,7 @@ class DashboardModel:
         self._ask(questions)
         self.is_known = True
         self.sort()
+        self._name_log()
 
     def toggle_inner(self) -> None:
         """List the commands of agents' tools, too, or not any more."""
@@ -211,8 +216,19 @@ class DashboardModel:
 
     def note(self, at: float, id: str, what: str, colour: str = "") -> None:
         """Something happened, for the log."""
-        name = next((each.name for each in self.entries if each.is_session and each.id == id), id[:8])
-        self.log.append(Happening(at, name, clean(what).replace("\n", " "), colour))
+        name = next((each.name for each in self.entries if each.is_session and each.id == id), "")
+        unnamed = "" if name else id
+        self.log.append(Happening(at, name or id[:8], clean(what).replace("\n", " "), colour, unnamed))
+        self._has_unnamed = self._has_unnamed or bool(unnamed)
+
+    def _name_log(self) -> None:
+        """Name those that were not listed yet when something happened there."""
+        if not self._has_unnamed:
+            return
+        names = {each.id: each.name for each in self.entries if each.is_session}
+        named = (each._replace(name=names[each.id], id="") if each.id in names else each for each in self.log)
+        self.log = deque(named, maxlen=MAX_LOG)
+        self._has_unnamed = any(each.id for each in self.log)
 
     # --- what is asked of it --------------------------------------------------------------------------------
 
