@@ -247,7 +247,7 @@ def test_an_mcp_server_is_passed_on(real: RealHosting) -> None:
     real.allow_all("mcp")
     assert own_words(real, "mcp") == ["> a garden", "I dig.", "call", "=", "They grow."]
     assert "planted roses" in str(real.messages("mcp"))
-    assert "planted roses" in str(real.model.requests[-1])
+    assert "planted roses" in str(real.model.requests)  # the last one may be for a title
 
 
 def test_an_agent_that_is_killed_resumes_and_asks_again(real: RealHosting) -> None:

@@ -50,7 +50,7 @@ class Chromium:
             color_scheme="light" if light else "dark",
             reduced_motion="reduce",
         )
-        context.set_default_timeout(WAIT * 1000)
+        context.set_default_timeout(2 * WAIT * 1000)
         # the renderer that draws text as elements, so that a test reads it as a screen reader would
         context.add_init_script("try { localStorage.setItem('renderer', 'dom') } catch {}")
         page = context.new_page()
