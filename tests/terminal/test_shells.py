@@ -210,6 +210,53 @@ def test_who_types_at_once_leaves_the_prompt_known(daemon: Hosting, tmp_path: Pa
     daemon.end_sessions()
 
 
+SHELLS = (("bash", "--norc", "--noprofile"), ("zsh", "-f"), ("fish", "--no-config"))
+MARKED_TEXTS = (
+    "e\u0301",
+    "\u0928\u092e\u0938\u094d\u0924\u0947",
+    "a\u200bb",
+    "a\u202eb",
+    "\u65e5e\u0301" * 60,
+)
+"""Characters that have no width, and wide ones beside them over several rows."""
+
+
+@pytest.mark.parametrize("words", SHELLS, ids=lambda words: words[0])
+def test_characters_without_a_width_are_taken_as_any_others(
+    shell: Callable[..., Shell], words: tuple[str, ...]
+) -> None:
+    peers.require(words[0])
+    asked = shell(*words)
+    for number, text in enumerate(MARKED_TEXTS):
+        made = asked.place / f"made{number}"
+        asked.does(f"echo '{text}' > {made.name}", made.name)
+        asked.hosting.until(lambda made=made, text=text: made.read_text() == f"{text}\n")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("words", SHELLS[:2], ids=lambda words: words[0])
+def test_a_line_that_is_longer_than_the_screen_is_taken(
+    shell: Callable[..., Shell], words: tuple[str, ...]
+) -> None:
+    peers.require(words[0])
+    asked = shell(*words)
+    asked.does(f": {'roses ' * 3000}; touch one", "one")
+    asked.does("touch two", "two")
+
+
+@pytest.mark.parametrize("words", SHELLS[::2], ids=lambda words: words[0])
+def test_what_a_shell_does_not_show_as_it_was_typed_is_deleted_again(
+    shell: Callable[..., Shell], words: tuple[str, ...]
+) -> None:
+    peers.require(words[0])
+    asked = shell(*words)
+    lines = "\n".join(f"touch wrong{number}" for number in range(200))
+    why = asked.fails(lines if words[0] == "bash" else f"touch wrong0; : {'x' * 30_000}")
+    assert "it is longer than the screen" in why
+    assert why.endswith("it was deleted from its input again")
+    asked.does("touch one", "one")
+    assert not [*asked.place.glob("wrong*")]
+
+
 @pytest.mark.parametrize("prompt", ["$ ", "me@host:\\w$ "])
 def test_a_virtual_environment_changes_no_prompt(shell: Callable[..., Shell], prompt: str) -> None:
     bash = shell("env", f"PS1={prompt}", "bash", "--norc")

@@ -15,14 +15,17 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
+from unicodedata import category, normalize
 from weakref import WeakKeyDictionary
 
 from ..sessions.inbox import calling_agent
 from ..sessions.state import UNKNOWN, Activity, DoesNow
 from ..system.processes import Program
-from ..system.terminal_input import unread
+from ..system.terminal_input import takes_lines, unread
 from .ports import ProgramState
+from .screen.emulator import char_width
 from .screen.screen import pasteable
 from .session import TerminalSession
 from .state.front import SHELLS, Front, RulesOf, front_of, is_shell
@@ -47,6 +50,8 @@ GONE_LOOKS = 2
 """How often in a row the input must be seen without the text."""
 TAKE_OUT_WAIT = 2.0
 """Seconds in which the input must be empty again after what was pasted is deleted."""
+MAX_DELETED = 2000
+"""How many characters are deleted one by one from the line of a shell."""
 MAX_SUBMITTED = 64 * 1024
 """How many characters are typed at once."""
 COMPARED = 200
@@ -106,14 +111,16 @@ class InputView(NamedTuple):
         """True if the input has this text and nothing else, or a mark that something was pasted alone."""
         if self.input != "draft":
             return False
-        wanted = bare(text)
+        wanted = _seen(text)
         rows = [bare(row) for row in self.typed]
-        shown = "".join(rows)
+        shown = _seen("".join(rows))
         whole = (shown, shown[1:]) if shown[:1] in _PROMPTS else (shown,)
         if any(each == wanted or _MARK.fullmatch(each) for each in whole):
             return True
         scrolled = [row for row in rows if row]
-        return len(scrolled) >= MIN_SCROLLED and wanted.endswith("".join(scrolled))
+        if len(scrolled) < MIN_SCROLLED:
+            return False
+        return wanted.endswith((shown, _seen("".join(scrolled[1:]))))  # the first row may be a mark
 
     def obstacle(self, name: str) -> Obstacle | None:
         """What is in the way of a text for the session of this name."""
@@ -224,7 +231,8 @@ class Submitter:
         rows = [*session.screen.text().split("\n")[:at], line.before]  # a shell may suggest what follows
         typed = next((each for each in reversed(range(len(rows))) if rows[each].startswith(prompt)), None)
         if typed is None:
-            return InputView(program, name, "idle", "", other, [line.before])
+            is_scrolled = at >= session.screen.rows - 2 and other == "other"
+            return InputView(program, name, "idle", "", "draft" if is_scrolled else other, rows)
         if typed < len(rows) - 1:
             rows[typed] = line.without_right(rows[typed])
         return InputView(program, name, "idle", "", "draft", [rows[typed][len(prompt) :], *rows[typed + 1 :]])
@@ -331,7 +339,7 @@ class Submitter:
     ) -> bool:
         """Press Enter when the input shows a text that was pasted, until it does not show it any more."""
         inputs = self.session.inputs
-        rows = await self._until_shown(text, before, inputs)
+        rows = await self._until_shown(text, before, by, inputs)
         entering()
         for _ in range(MAX_ENTERS):
             printed = self.session.offset
@@ -366,9 +374,22 @@ class Submitter:
         """False if the program has not read all that was typed, as far as that is known."""
         return not self.session.untyped and not unread(self.session.terminal)
 
-    async def _until_shown(self, text: str, before: InputView, inputs: int) -> int:
+    async def _withdrawn(self, text: str, view: InputView, by: str, why: str) -> Exception:
+        """Delete what was typed into an empty input that does not show it; returns what is told of it.
+        Nothing is typed if no input is shown: there may be a menu."""
+        if not view.input or view.state != "idle" or not self._has_read:
+            return Obstacle(f"{why}; it is still there", blocks=True)
+        await self._delete(text, view, by)
+        try:
+            await self._until_empty()
+        except Obstacle:
+            return Obstacle(f"{why}; it could not be deleted and is still there", blocks=True)
+        return NotSeen(f"{why}; it was deleted from its input again")
+
+    async def _until_shown(self, text: str, before: InputView, by: str, inputs: int) -> int:
         """Returns in how many rows it is shown. Raises Obstacle if it is not, or not alone."""
         began = time.monotonic()
+        read_at = began
         shown_at = 0.0
         while True:
             await asyncio.sleep(LOOK)
@@ -382,15 +403,21 @@ class Submitter:
                 shown_at = 0.0
                 if view.state == "waits":
                     raise Obstacle(f"{self.way(view)}; it was typed before that, and not submitted")
-                if now > began + PASTE_WAIT:
+                if not self._has_read and now < began + READ_WAIT:
+                    read_at = now  # a long text takes its time
+                if now > read_at + PASTE_WAIT:
                     what = "something else too" if view.input == "draft" else "nothing of it"
-                    raise Obstacle(f"it was typed, but the input shows {what}, so it was not submitted")
+                    why = f"it was typed, but the input shows {what}, so it was not submitted"
+                    screen = self.session.screen
+                    if len(text) + screen.cols * text.count("\n") > screen.cols * screen.rows:
+                        why += " (it is longer than the screen: give what is long in a file)"
+                    raise await self._withdrawn(text, view, by, why)
             elif view.state == "idle":
                 shown_at = shown_at or now
                 if now >= shown_at + STILL:
                     return len(view.typed)
             elif now > began + PASTE_WAIT:  # the agent would queue it, and might join it with others
-                await self._take_out(text, calling_agent.get())
+                await self._take_out(text, by)
                 raise Obstacle(f"{self.way(view)}; it was deleted from its input again", passes=True)
 
     def way(self, view: InputView) -> str:
@@ -430,18 +457,55 @@ class Submitter:
         view = await self.view()
         if not view.shows(text) or not self._has_read:
             raise Obstacle("it was typed, and it is not known whether it is still in the input")
+        await self._delete(text, view, by)
+        await self._until_empty()
+
+    async def _delete(self, text: str, view: InputView, by: str) -> None:
+        """Press the keys that delete a text from an input that has it alone."""
+        key = self.session.screen.key
         size = max(len(text), sum(len(row) + 1 for row in view.typed) if view.agent in SHELLS else 0)
-        self._give(self.session.screen.key("BSpace") * (size + 1), by)
+        is_tall = len(view.typed) >= self.session.screen.rows - 2
+        if view.agent in SHELLS and (is_tall or size > MAX_DELETED):
+            # a shell draws its line anew for each character, and no prompt that it believes to be there
+            redraw = b"" if takes_lines(self.session.terminal) else key("C-l")
+            self._give((key("C-u") + key("BSpace")) * (text.count("\n") + 1) + redraw, by)
+        else:
+            self._give(key("BSpace") * (size + 1), by)
+
+    async def _until_empty(self) -> None:
+        """Raises Obstacle if what was deleted stays in the input."""
         deadline = time.monotonic() + TAKE_OUT_WAIT
         while (await self.view()).input != "empty":
-            if time.monotonic() > deadline:
-                raise Obstacle("it was typed and not submitted, and it is still in the input")
+            if time.monotonic() > deadline + (0.0 if self._has_read else READ_WAIT):
+                raise Obstacle("it was typed and not submitted, and it is still in the input", blocks=True)
             await asyncio.sleep(LOOK)
 
 
 def _typed(text: str) -> str:
     """A text as it is typed."""
     return pasteable(text.replace("\r\n", "\n").replace("\r", "\n")).strip("\n").rstrip()
+
+
+_NAMED = re.compile("<([0-9a-f]{4}|000[0-9a-f]{5})>")
+"""How zsh shows a character that has no width."""
+
+
+def _seen(text: str) -> str:
+    """What tells a text in an input from others: neither blanks and frames nor characters that have no width
+    of their own, for programs draw these in several ways and not always."""
+    text = bare(text)
+    if "<" in text:
+        text = _NAMED.sub(lambda at: "" if _has_no_width(chr(int(at[1], 16))) else at[0], text)
+    if text.isascii():
+        return text
+    text = "".join(char for char in text if not _has_no_width(char))
+    return "".join(char for char in normalize("NFD", text) if not _has_no_width(char))
+
+
+@lru_cache(maxsize=4096)
+def _has_no_width(char: str) -> bool:
+    """True of marks that are drawn with the character before, and of what is not drawn."""
+    return not char.isascii() and (category(char) in ("Mn", "Me", "Cf") or char_width(ord(char)) == 0)
 
 
 def _close_menu(text: str) -> str:

@@ -45,6 +45,30 @@ def row_text(line: CellRow) -> str:
     return "".join(run.text or " " * run.width for run in runs(line))
 
 
+def split_row(line: CellRow, column: int, char_width: Callable[[int], int]) -> tuple[str, str]:
+    """The characters of a row before a column and from it on: a column may have several of them, and a
+    character two columns."""
+    before = after = ""
+    end = 0
+    for run in runs(line):
+        end = run.x + run.width
+        text = run.text or " " * run.width
+        size = len(text)
+        if end > column:
+            size = 0 if run.cluster else _within(text, column - run.x, char_width)
+        before, after = before + text[:size], after + text[size:]
+    return before + " " * max(0, column - end), after
+
+
+def _within(text: str, columns: int, char_width: Callable[[int], int]) -> int:
+    """How many characters of a text are in so many columns."""
+    for at, char in enumerate(text):
+        columns -= char_width(ord(char)) or 1
+        if columns < 0:
+            return at
+    return len(text)
+
+
 class Logical(NamedTuple):
     """A line as it was printed: rows that wrap into each other are one."""
 

@@ -13,6 +13,8 @@ import re
 from typing import NamedTuple
 
 from ...system.terminal_input import takes_lines
+from ..screen.emulator import char_width
+from ..screen.text import split_row
 from ..session import TerminalSession
 from .front import Front
 
@@ -91,12 +93,12 @@ class ShellLine(NamedTuple):
 
 
 def shell_line(session: TerminalSession, front: Front | None = None) -> ShellLine:
-    cursor = session.screen.cursor
-    rows = session.screen.text().split("\n")
-    row = rows[cursor.y] if cursor.y < len(rows) else ""
+    screen = session.screen
+    last = screen.last_rows(screen.rows)
+    x, y, _ = last.cursor
     place = (front.cwd, front.branch) if front is not None else ("", "")
-    before, after = row[: cursor.x].ljust(cursor.x), row[cursor.x :]
-    return ShellLine(before, after, takes_lines(session.terminal), *place, session.screen.cols)
+    before, after = split_row(last.rows[y], x, char_width) if 0 <= y < len(last.rows) else (" " * x, "")
+    return ShellLine(before, after.rstrip(" "), takes_lines(session.terminal), *place, screen.cols)
 
 
 def learn(session: TerminalSession, line: ShellLine, untouched: ShellLine | None = None) -> None:
