@@ -133,8 +133,8 @@ async def test_an_interrupt_ends_what_runs_or_one_prompt_and_stop_ends_all(tmp_p
         PromptStarted(id, "a"),
         PromptEnded(id, "a", "aborted"),
         PromptStarted(id, "b"),
-        PromptEnded(id, "c", "dropped", "aborted before it was said"),
-        PromptEnded(id, "d", "dropped", "stopped before it was said"),
+        PromptEnded(id, "c", "dropped", "aborted before it was sent"),
+        PromptEnded(id, "d", "dropped", "stopped before it was sent"),
         PromptEnded(id, "b", "aborted"),
     ]
     await room.close()

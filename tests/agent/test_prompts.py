@@ -75,7 +75,7 @@ async def test_an_abort_drops_steering_and_a_follow_up_is_said_after_it(tmp_path
         await play.idle()
         assert ended(play) == [
             ("a", "aborted", ""),
-            ("b", "dropped", "aborted before it was said"),
+            ("b", "dropped", "aborted before it was sent"),
             ("c", "done", ""),
         ]
         assert started(play) == ["a", "c"]
@@ -97,7 +97,7 @@ async def test_one_prompt_is_ended_and_others_are_not(tmp_path: Path) -> None:
         model.go_on.set()
         await play.idle()
         assert ended(play) == [
-            ("b", "dropped", "aborted before it was said"),
+            ("b", "dropped", "aborted before it was sent"),
             ("a", "aborted", ""),
             ("c", "done", ""),
         ]
@@ -185,8 +185,8 @@ async def test_what_waited_when_the_program_died_is_told_and_not_said(tmp_path: 
     async with Playing(tmp_path, model) as play:
         assert play.session.unsaid == []
         lines = log_lines(play.session)
-        assert lines[:2] == ["> first", "not sent (aborted before it was said): third"]
-        assert "not sent (the daemon restarted before it was said): second" in lines
+        assert lines[:2] == ["> first", "not sent (aborted before it was sent): third"]
+        assert "not sent (the daemon restarted before it was sent): second" in lines
 
 
 @playing
@@ -198,7 +198,7 @@ async def test_a_session_that_is_closed_ends_all_its_prompts(tmp_path: Path) -> 
         play.session.follow_up("second", id="b")
     assert ended(play) == [
         ("a", "interrupted", ""),
-        ("b", "dropped", "the session was closed before it was said"),
+        ("b", "dropped", "the session was closed before it was sent"),
     ]
 
 

@@ -144,7 +144,7 @@ def test_what_a_long_question_is_about_stands_beside_its_keys(hosting: Hosting, 
 def test_a_letter_and_enter_say_yes_no_or_always(hosting: Hosting, host: Host, place: Path) -> None:
     with talk(hosting, place, "keys") as person:
         say(person, "write a.txt: hello", KEYS)
-        person.until_all(["? make a.txt", "it changes a file", "  hello"])
+        person.until_all(["? create a.txt", "it changes a file", "  hello"])
         person.type(b"y\r")
         person.until_all(["✓ allowed", "● write a.txt", ENDED])
         assert (place / "a.txt").read_text().strip() == "hello"
@@ -244,7 +244,7 @@ def test_what_waits_is_shown_until_it_is_said_or_dropped_by_anybody(hosting: Hos
         person.type(b"read README.md\r")
         person.until("↳ read README.md")
         hosting.run("stop", "dropping")
-        person.until_all(["not sent (stopped before it was said): read README.md", "aborted"])
+        person.until_all(["not sent (stopped before it was sent): read README.md", "aborted"])
         idle(person)
         assert "↳" not in person.screen.text()
         hosting.run("send", "dropping", "read README.md")  # the same words, by another

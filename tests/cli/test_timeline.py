@@ -121,7 +121,7 @@ def test_an_agent_in_a_terminal_has_turns_by_its_hooks_and_its_transcript(
     hosting.wait_text("work", "proceed")
     none = hosting.run("timeline", "work", check=False)
     assert (none.returncode, none.stdout) == (1, "")
-    assert "work has reported no turns yet; `fairlead hook --install AGENT`" in none.stderr
+    assert "no turns of work are known: its program is no agent that Fairlead knows" in none.stderr
 
     def hook(event: str, **more: Any) -> subprocess.Popen[bytes]:
         given = {"hook_event_name": event, "session_id": "one", **more}

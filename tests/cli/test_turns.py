@@ -59,7 +59,7 @@ def test_what_is_queued_is_said_and_counted_and_what_is_dropped_is_named(hosting
     hosting.run("wait", "garden", "--idle", "0")
     assert hosting.run("stop", "garden").stdout == "garden was already idle\n"
     log = hosting.run("logs", "garden").stdout.splitlines()
-    assert "not sent (stopped before it was said): say: two" in log
+    assert "not sent (stopped before it was sent): say: two" in log
     refused = hosting.run("send", "garden", "", check=False)
     assert (refused.returncode, "missing TEXT" in refused.stderr) == (2, True)
 
@@ -71,7 +71,7 @@ def test_a_restart_says_how_many_prompts_it_drops(hosting: Hosting) -> None:
     said = hosting.run("daemon", "restart").stderr
     assert "2 queued prompts were dropped; `fairlead logs NAME` shows them\n" in said
     log = hosting.run("logs", "garden").stdout.splitlines()
-    assert "not sent (the daemon restarted before it was said): say: two" in log
+    assert "not sent (the daemon restarted before it was sent): say: two" in log
 
 
 def test_what_a_killed_daemon_never_said_is_shown_by_ls_and_receipts_until_the_next_prompt(
@@ -92,7 +92,7 @@ def test_what_a_killed_daemon_never_said_is_shown_by_ls_and_receipts_until_the_n
         ("say: one", "dropped"),
         ("say: two", "dropped"),
     ]
-    assert found[-1]["reason"] == "the daemon restarted before it was said"
+    assert found[-1]["reason"] == "the daemon restarted before it was sent"
     assert "say: two" in hosting.run("prompt", "garden", "--receipts").stdout
     hosting.run("prompt", "garden", "say: three", "--wait")
     assert told not in hosting.run("ls").stderr

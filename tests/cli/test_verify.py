@@ -130,7 +130,7 @@ def test_without_yes_what_would_be_asked_is_denied(hosting: Hosting, project: Pa
     assert done.returncode == 3, done.stderr
     assert "nobody could be asked; use --yes" in done.stderr
     assert "passed; 1 call was denied" in done.stdout
-    assert "### What was denied?\n\n- write: make answer.txt" in done.stdout
+    assert "### What was denied?\n\n- write: create answer.txt" in done.stdout
     assert not (project / "answer.txt").exists()
 
 

@@ -151,7 +151,7 @@ def test_ask_gives_the_answer_and_calls_get_the_consent_that_was_said(agent: Age
 def test_an_approval_is_answered_by_whoever_is_first(agent: Agent, tmp_path: Path) -> None:
     with fairlead.connect() as other, agent.prompt("write a.txt: hello") as turn:
         wanted = until(turn, ApprovalWanted)
-    assert (wanted.tool, wanted.summary, wanted.preview.strip()) == ("write", "make a.txt", "hello")
+    assert (wanted.tool, wanted.summary, wanted.preview.strip()) == ("write", "create a.txt", "hello")
     with fairlead.connect() as other, agent.events() as events:
         assert until(events, ApprovalWanted) == wanted
         other.agent(id=agent.id).approve(wanted.id)

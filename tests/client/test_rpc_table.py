@@ -124,10 +124,10 @@ DIALOG = (
     '{:dialog-id "#1" :kind "select" :title "Allow write?"'
     ' :options [{:value "allow" :label "Allow"} {:value "always" :label "Always allow this"}'
     ' {:value "deny" :label "Deny"}]'
-    r' :message "session S1 in /project\nit changes a file\nmake out.txt\nhello\nAllow write?"'
+    r' :message "session S1 in /project\nit changes a file\ncreate out.txt\nhello\nAllow write?"'
     ' :session-id "S1"'
     ' :session-name nil :project "/project" :tool-id "c1" :tool-name "write"'
-    r' :summary "make out.txt" :reason "it changes a file" :preview "hello\n"}'
+    r' :summary "create out.txt" :reason "it changes a file" :preview "hello\n"}'
 )
 WANTS_CONSENT = step(
     "prompt",
@@ -144,8 +144,8 @@ DENIED = [
     of_s1(
         "tool/result",
         '{:tool-id "c1" :tool-name "write" :content [{:type :text :text "'
-        'denied: no consent to write: make out.txt"}]'
-        ' :result-text "denied: no consent to write: make out.txt" :is-error true :details {}}',
+        'denied: no consent to write: create out.txt"}]'
+        ' :result-text "denied: no consent to write: create out.txt" :is-error true :details {}}',
     ),
     footer(ANSWERED),
     delta("do"),
@@ -283,7 +283,9 @@ TURNS = [
         step(
             "query_eql",
             '{:query "[:psi.ui/active-dialog]"}',
-            ok('{:result {:psi.ui/active-dialog {:dialog-id "#1" :session-id "S1" :title "make out.txt"}}}'),
+            ok(
+                '{:result {:psi.ui/active-dialog {:dialog-id "#1" :session-id "S1" :title "create out.txt"}}}'
+            ),
         ),
         step(
             "resolve_dialog",
@@ -309,8 +311,8 @@ TURNS = [
             ),
             of_s1(
                 "tool/result",
-                '{:tool-id "c1" :tool-name "write" :result-text "out.txt: made, 1 line, 6 bytes."'
-                ' :content [{:type :text :text "out.txt: made, 1 line, 6 bytes."}] :is-error false'
+                '{:tool-id "c1" :tool-name "write" :result-text "out.txt: created, 1 line, 6 bytes."'
+                ' :content [{:type :text :text "out.txt: created, 1 line, 6 bytes."}] :is-error false'
                 r' :details {:path "/project/out.txt" :diff "@@ -0,0 +1 @@\n+hello"'
                 " :first-changed-line 1 :added 1 :removed 0}}",
             ),
@@ -521,7 +523,7 @@ TURNS = [
         step(
             "resolve_dialog",
             '{:dialog-id "<#1>" :result "always"}',
-            of_s1("ui/dialog-resolved", '{:dialog-id "#1" :allowed true :by "rpc-edn"}'),
+            of_s1("ui/dialog-resolved", '{:dialog-id "#1" :allowed true :by "table"}'),
             ACCEPTED,
             of_s1("tool/executing", f'{{:tool-id "c1" {WRITING}}}'),
             of_s1("tool/executing", f'{{:tool-id "c2" {WRITING}}}'),
@@ -543,7 +545,7 @@ TURNS = [
         step(
             "resolve_dialog",
             '{:dialog-id "<#1>" :result "no"}',
-            of_s1("ui/dialog-resolved", '{:dialog-id "#1" :allowed false :by "rpc-edn"}'),
+            of_s1("ui/dialog-resolved", '{:dialog-id "#1" :allowed false :by "table"}'),
             ACCEPTED,
             of_s1(
                 "session/turn-ended", '{:turn 1 :outcome "done" :first-line 2 :last-line 7 :prompt-id "P1"}'

@@ -141,7 +141,7 @@ def test_cancelling_ends_what_was_asked_for_in_its_order_and_nothing_else(tmp_pa
         for asked in (first, second):
             await agents.sessions.cancel(asked.session, asked.prompt.id)
         assert (await first.ended())[1] == "the turn was aborted"
-        assert (await second.ended())[1] == "aborted before it was said"
+        assert (await second.ended())[1] == "aborted before it was sent"
         ended = [event.prompt for event in agents.feed.since(0) if isinstance(event, PromptEnded)]
         assert ended[:2] == [first.prompt.id, second.prompt.id]
         assert await other.ended() == ("the third", "")

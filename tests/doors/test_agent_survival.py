@@ -137,7 +137,7 @@ def test_a_prompt_that_waited_when_the_daemon_died_is_told_to_who_comes_next(
     hosting.kill_daemon()  # the journal says by now that it was dropped
     assert plain(editor.until(notice).data)["message"] == told
     lines = editor.ask("session_lines", name=session_id)["lines"]
-    assert "not sent (the daemon restarted before it was said): say: and then this" in lines
+    assert "not sent (the daemon restarted before it was sent): say: and then this" in lines
     answered(editor, "resolve_dialog", dialog_id=plain(asked.data)["dialog_id"], result=True)
     editor.idle()
     late = Editor(hosting, project)

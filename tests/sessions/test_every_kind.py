@@ -322,7 +322,7 @@ def test_a_prompt_that_waits_is_withdrawn_and_the_receipts_say_so(
     assert not session.withdraw(running)
     found = [(each["id"], each["words"], each.get("outcome", "")) for each in session.receipts()]
     assert found == [(running, case.hang, ""), (waiting, "never mind", "dropped")]
-    assert session.receipts(1)[0]["reason"] == "withdrawn before it was said"
+    assert session.receipts(1)[0]["reason"] == "withdrawn before it was sent"
     assert session.receipts(1)[0]["asked"] > 0
     hosting.run("stop", name)
     if case.kind != "terminal":

@@ -150,7 +150,7 @@ def test_with_a_timeout_it_waits_until_the_way_is_free_or_is_refused_with_the_re
     stage.hosting.wait_text("work", "half a thought")
     late = stage.prompt("too late", "--timeout", "1", code=BLOCKED)
     assert (late["outcome"], late["state"]) == ("dropped", "ended")
-    assert late["reason"] == "there is a draft in the input of small, and it was not said in time"
+    assert late["reason"] == "there is a draft in the input of small, and it was not sent in time"
     assert "written" not in late
     waiting = stage.begin("in time", "--timeout", str(WAIT))
     find = stage.hosting.ask
@@ -219,7 +219,7 @@ def test_a_prompt_that_waits_can_be_withdrawn_later_and_what_became_of_each_is_l
     stage.let_go()
     assert stage.prompt("four", "--wait")["outcome"] == "done"
     found = [(each["words"], each["outcome"], each.get("reason", "")) for each in stage.receipts()]
-    gone = "withdrawn before it was said"
+    gone = "withdrawn before it was sent"
     assert found == [
         ("first", "done", ""),
         ("two", "dropped", gone),
@@ -239,7 +239,7 @@ def test_the_end_of_its_time_while_the_agent_works_has_a_code_of_its_own_and_wit
     stage.held()
     late = stage.prompt("late", "--wait", "--timeout", "1", code=TIMED_OUT)
     assert late["outcome"] == "dropped"
-    assert late["reason"].endswith(" is working, and it was not said in time")
+    assert late["reason"].endswith(" is working, and it was not sent in time")
     stage.let_go()
     assert stage.prompt("then", "--wait")["outcome"] == "done"
     assert stage.noted("said") == ["first", "then"]
@@ -255,7 +255,7 @@ def test_a_question_in_the_turn_that_a_prompt_began_is_told_and_is_in_the_way_of
     assert asks.returncode == TIMED_OUT
     assert asks.stderr.endswith("fairlead prompt: timed out; started; work asks: Really?\n")
     late = run("touch wrong", "--wait", "--timeout", "1")
-    why = "fairlead prompt: work: not delivered: work asks: Really?, and it was not said in time\n"
+    why = "fairlead prompt: work: not delivered: work asks: Really?, and it was not sent in time\n"
     assert (late.returncode, late.stderr.endswith(why)) == (BLOCKED, True), late.stderr
     waited = rules.run("wait", "work", "--text", "never", "--timeout", "0.1", check=False)
     assert waited.stderr == "fairlead wait: timed out after 0.1 s; it asks: Really?\n"

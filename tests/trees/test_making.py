@@ -430,7 +430,7 @@ def test_files_of_a_worktree_have_the_modes_that_the_user_wants(
 def test_commands_that_are_proposed_quote_the_name(project: Path, room: TreeRoom) -> None:
     record = enter(room, "two words", project)
     write(Path(record.path), "a.py", "changed\n")
-    with pytest.raises(WorktreeFault, match="`fairlead worktree merge 'two words'` takes it over"):
+    with pytest.raises(WorktreeFault, match="`fairlead worktree merge 'two words'` merges it"):
         room._remove(record, False)
     shutil.rmtree(record.path)
     with pytest.raises(WorktreeFault, match="`fairlead worktree rm 'two words'` removes it"):

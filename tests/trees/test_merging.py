@@ -488,7 +488,7 @@ def test_a_merge_that_can_be_neither_finished_nor_taken_back_is_finished_by_the_
 
     with monkeypatch.context() as patched:
         patched.setattr(changing, "_change", full)
-        with pytest.raises(WorktreeFault, match=r"a merge is half done in .*: .*full; mend that, and merge"):
+        with pytest.raises(WorktreeFault, match=r"a merge is half done in .*: .*full; fix that, and merge"):
             merged(room, record)
         with pytest.raises(WorktreeFault, match="a merge is half done"):
             merged(room, record)

@@ -314,7 +314,7 @@ class Conversation:
 
     def end_prompt(self, id: str) -> None:
         """Don't say a prompt that waits, or end the turn in which it was said."""
-        if not self.prompts.drop("aborted before it was said", id) and self.prompts.is_running(id):
+        if not self.prompts.drop("aborted before it was sent", id) and self.prompts.is_running(id):
             self.abort()
 
     def correct(self, text: str, *, steer: bool = False) -> None:
@@ -334,7 +334,7 @@ class Conversation:
         if self.is_idle or self.interrupt_pending:
             return Dropped(False, self.interrupt_pending, "")
         self.interrupt_pending, self.ends_at_word = True, at_word
-        dropped = self.prompts.drop_steering("interrupted before it was said")
+        dropped = self.prompts.drop_steering("interrupted before it was sent")
         self._tell(events.Updated(self.id))
         return Dropped(True, True, dropped)
 

@@ -128,7 +128,7 @@ class AgentKind:
         session = await self._conversation(id)
         was_working = not session.is_idle
         dropped = [middle(text, MAX_DROPPED, "see the journal") for text in session.prompts.queued]
-        session.prompts.drop("stopped before it was said")
+        session.prompts.drop("stopped before it was sent")
         session.abort()
         agent_ended = await session.end_agent()
         return {"stopped": was_working, "dropped": dropped, "agent_ended": agent_ended}

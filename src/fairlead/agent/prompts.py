@@ -131,7 +131,7 @@ class Prompts:
         """The run will be over in a moment: what is dropped till then ends after it, as prompts do in their
         order. Returns what was meant for this turn."""
         self._is_aborting = True
-        return self.drop_steering("aborted before it was said")
+        return self.drop_steering("aborted before it was sent")
 
     def end(self, outcome: PromptOutcome) -> None:
         """The run is over, and with it all that was said in it."""
@@ -159,5 +159,5 @@ class Prompts:
         self.end("interrupted")
         for said in self.waiting:
             if said.prompt is not msgspec.UNSET:
-                reason = "the session was closed before it was said"
+                reason = "the session was closed before it was sent"
                 self._tell(events.PromptEnded(self._id, said.prompt, "dropped", reason))

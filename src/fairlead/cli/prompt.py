@@ -174,7 +174,7 @@ class _Sent:
         import time
 
         self._is_late = True
-        reason = f"{receipt.get('waits_for') or 'the agent is busy'}, and it was not said in time"
+        reason = f"{receipt.get('waits_for') or 'the agent is busy'}, and it was not sent in time"
         if receipt["state"] == "queued" and self._withdraw(reason):
             # also if an earlier prompt's turn asks something, of which this one's receipt will say nothing
             return self._receipt(0.0) | ({"blocked": True} if receipt.get("blocked") else {})

@@ -65,6 +65,8 @@ def _none(session: dict[str, object]) -> str:
     from ..formats.columns import printable
 
     name = printable(str(session["name"]))
+    if session["kind"] == "terminal" and not session.get("agent"):
+        return f"no turns of {name} are known: its program is no agent that Fairlead knows"
     if session["kind"] == "terminal":
         return f"{name} has reported no turns yet; `fairlead hook --install AGENT` has an agent report them"
     return f"{name} has had no turns yet"

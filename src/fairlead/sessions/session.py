@@ -16,9 +16,9 @@ NOT_BY_A_PERSON = "auto-"
 
 PromptOutcome = Literal["done", "failed", "aborted", "interrupted", "dropped"]
 """How a prompt ended. One that is dropped was accepted and never said."""
-RESTARTED = "the daemon restarted before it was said"
+RESTARTED = "the daemon restarted before it was sent"
 """Why what waited for the last daemon is dropped."""
-WITHDRAWN = "withdrawn before it was said"
+WITHDRAWN = "withdrawn before it was sent"
 """Why a prompt is dropped that a person takes back."""
 MAX_RECEIPTS = 100
 """Of how many prompts of a session the receipts are listed, the last ones."""

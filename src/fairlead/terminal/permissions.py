@@ -307,7 +307,7 @@ class TerminalPermissions(Asks):
                 case _:
                     is_over = False
             if is_over:
-                self._over(id, f"the agent went on ({event}): it was answered in the terminal")
+                self._over(id, "answered in the terminal")
 
     def ended(self, session: str) -> None:
         """The program of a session has ended."""

@@ -214,7 +214,7 @@ class PromptQueue:
             self._go_on()
             return None if is_free and is_first else len(self.waiting)
 
-    def drop(self, id: str, reason: str = "aborted before it was said") -> bool:
+    def drop(self, id: str, reason: str = "aborted before it was sent") -> bool:
         """Don't say a prompt that waits; true if it did."""
         found = next((each for each in self.waiting if each.id == id), None)
         if found is not None:
@@ -332,7 +332,7 @@ class PromptQueue:
                     if not obstacle.passes:
                         raise
                     if time.time() > given.deadline:
-                        late = f"{obstacle}, and it was not said in time"
+                        late = f"{obstacle}, and it was not sent in time"
                         raise Obstacle(late, blocks=obstacle.blocks) from None
                     self._obstacle = obstacle
                     await self._next_look(given.deadline - time.time())

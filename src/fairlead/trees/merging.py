@@ -126,7 +126,7 @@ def _check_worktree(record: WorktreeRecord, message: str, identity: dict[str, st
         if not names:
             return
         if not message:
-            how = 'commit that, or let it be committed with --message "…"'
+            how = 'commit them, or use --message "…" to have the merge commit them'
             raise WorktreeFault(f"{place} has changes that are not committed: {_listed(names)}; {how}")
         if not identity:
             raise WorktreeFault("git does not know who commits: set user.name and user.email")
@@ -214,7 +214,8 @@ def _merged(
     options = ("--write-tree", "--name-only", "--no-messages", "-z")
     told = live.run("merge-tree", *options, ours, theirs, codes=(0, 1)).split(b"\0")
     if names := [each for each in told[1:] if each]:
-        how = f"merge {target} into {record.branch} in {record.path}, mend that there, and merge again"
+        there = f"{record.path}, resolve the conflicts there, and merge again"
+        how = f"merge {target} into {record.branch} in {there}"
         if not os.path.lexists(record.path):
             how = f"{record.path} is gone: merge {target} into {record.branch} with git, and merge again"
         raise WorktreeFault(f"conflicts in {_listed(names)}; {target} is as it was: {how}")
@@ -307,7 +308,7 @@ def _check_out(
 
 
 def _half_merged(place: Path, why: str) -> WorktreeFault:
-    return WorktreeFault(f"a merge is half done in {place}: {why}; mend that, and merge again")
+    return WorktreeFault(f"a merge is half done in {place}: {why}; fix that, and merge again")
 
 
 def _refresh(live: Shadow, real: Path) -> None:

@@ -207,9 +207,7 @@ class TreeRoom:
             what = ", ".join(lost.left_out[:5])
             raise WorktreeFault(f"{record.path} has what git can't keep: {what}; move it away first")
         if lost and not force:
-            how = (
-                f"`fairlead worktree merge {quote(record.name)}` takes it over, --force keeps it under a ref"
-            )
+            how = f"`fairlead worktree merge {quote(record.name)}` merges it, --force keeps it under a ref"
             raise WorktreeFault(f"{record.path} has {lost}; {how}")
         kept = ""
         if lost:

@@ -362,7 +362,7 @@ def _faults() -> Iterator[None]:
         raise UndoFault(f"{named(changed.names)} changed just now; nothing was undone") from None
     except HalfDone as fault:
         raise UndoFault(
-            f"an undo is half done, and can be neither finished nor taken back now: {fault}; mend that, and "
+            f"an undo is half done, and can be neither finished nor taken back now: {fault}; fix that, and "
             "undo again"
         ) from None
     except (NoRepository, GitFault, TreeTooLarge, OSError) as fault:

@@ -325,7 +325,7 @@ def test_ls_shows_odd_names_as_text(tmp_path: Path) -> None:
 
 def test_write_makes_a_file_and_its_directories(tmp_path: Path) -> None:
     result = call(Write(), tmp_path, path="a/b/c.txt", content="hello\n")
-    assert result.text == "a/b/c.txt: made, 1 line, 6 bytes."
+    assert result.text == "a/b/c.txt: created, 1 line, 6 bytes."
     assert (tmp_path / "a/b/c.txt").read_text() == "hello\n"
     assert result.details["diff"] == "@@ -0,0 +1 @@\n+hello"
     assert os.listdir(tmp_path / "a/b") == ["c.txt"]
@@ -378,7 +378,7 @@ def test_write_refuses_a_write_protected_file(tmp_path: Path) -> None:
 def test_a_touch_of_write_shows_the_text_of_a_new_file_or_the_diff(tmp_path: Path) -> None:
     (tmp_path / "old.txt").write_text("one\ntwo\n")
     new = Write().touches({"path": "new.txt", "content": "text"}, tmp_path)
-    assert (new.summary.split()[0], new.preview) == ("make", "text")
+    assert (new.summary.split()[0], new.preview) == ("create", "text")
     assert "-two\n+2" in Write().touches({"path": "old.txt", "content": "one\n2\n"}, tmp_path).preview
 
 

@@ -314,8 +314,8 @@ class Write:
 
     spec = ToolSpec(
         "write",
-        "Write a whole file; directories are made as needed. What was in it is replaced: to change a part, "
-        "use edit.",
+        "Write a whole file; directories are created as needed. What was in it is replaced: to change a "
+        "part, use edit.",
         schema(WriteArguments),
     )
 
@@ -324,7 +324,7 @@ class Write:
         path = resolve(wanted.path, cwd)
         name = path_text(path, cwd)
         text, seen = _before(path, name)
-        what, preview = f"{'make' if seen is None else 'write'} {name}", wanted.content
+        what, preview = f"{'create' if seen is None else 'write'} {name}", wanted.content
         has_diff = text is not None and len(wanted.content) <= MAX_PREVIEWED
         if text is not None and has_diff:
             preview = diff.between(text, wanted.content, is_whole=True).text or preview
@@ -351,7 +351,7 @@ def _write(path: Path, name: str, content: str, judged: str) -> Result:
     _insist_on(judged, name, old, seen)
     size = _save(path, name, content, seen)
     made = diff.between(old or "", content)
-    verb = "replaced" if seen is not None else "made"
+    verb = "replaced" if seen is not None else "created"
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     return Result(
         f"{name}: {verb}, {counted(lines, 'line')}, {kinds.size_in_words(size)}.", _details(path, made)

@@ -77,7 +77,7 @@ def _crlf_ends(body: str) -> list[int]:
 def _place_of(plain: str, wanted: Replacement, label: str) -> tuple[int, int]:
     old = wanted.old_text.removeprefix(BOM).replace("\r\n", "\n")
     if not old:
-        raise ValueError(f"{label}oldText is empty; to make a new file use write")
+        raise ValueError(f"{label}oldText is empty; to create a new file use write")
     places: list[int] = []
     at = plain.find(old)
     while at >= 0 and len(places) <= MAX_PLACES:

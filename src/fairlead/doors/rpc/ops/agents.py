@@ -509,7 +509,7 @@ class AgentOps:
         session = self.session(call)
         self._telling.aborting(session, call.caller)
         if prompt_id:
-            session.prompts.drop("aborted before it was said", new_id(prompt_id))
+            session.prompts.drop("aborted before it was sent", new_id(prompt_id))
         dropped = session.abort()
         if not dropped:
             return fields(accepted=True)
