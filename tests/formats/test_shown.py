@@ -73,3 +73,10 @@ def test_combining_characters_do_not_draw_over_their_neighbours() -> None:
     assert visible("\u0338x \u0338y\n\u0338z").count("<U+0338>") == 3
     assert name_fault("a" + "\u0301" * 20)
     assert not name_fault("caf\u00e9 e\u0301")
+
+
+def test_what_draws_nothing_or_over_others_is_named() -> None:
+    for char in "\U0001d159\U00016fe4\U00011a47\U0001107f\u0488\u20dd\ufffc\u303f":
+        assert visible(f"a{char}b") == f"a<U+{ord(char):04X}>b"
+    assert visible("\u0300b \u0300") == "<U+0300>b <U+0300>"
+    assert visible("e\u0301") == "e\u0301"

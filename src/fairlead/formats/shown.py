@@ -38,6 +38,9 @@ MAX_NAME = 200
 _UNSEEN = frozenset(
     [
         *"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0",  # letters and marks that draw nothing
+        *"\u303f\ufffc\U00016fe4\U0001d159",  # places for what is not there, and a head of a note without ink
+        # joiners of scripts that nobody writes today; those of Burmese and Khmer are in their usual words
+        *"\U00010a3f\U0001107f\U000113d0\U0001193e\U00011a47\U00011a99\U00011d45\U00011d97\U00011f42",
         *map(chr, range(0x180B, 0x1810)),  # selectors of variants
         *map(chr, range(0xFE00, 0xFE10)),
         *map(chr, range(0xE0100, 0xE01F0)),
@@ -63,8 +66,8 @@ ASIDE = "A command that I ran meanwhile:"
 
 def visible(text: str) -> str:
     """A text with a name in place of each character that would not be seen, or would change how others are:
-    controls, writing directions, zero-width and odd spaces, and combining ones that lie on nothing or are
-    many. Line feeds stay, tabs become spaces.
+    controls, writing directions, zero-width and odd spaces, marks that enclose others, and combining ones
+    that lie on nothing or are many. Line feeds stay, tabs become spaces.
 
     >>> visible("rm \\u202ex\\x1b[1m"), visible("a \\u0338b")
     ('rm <U+202E>x<U+001B>[1m', 'a <U+0338>b')
@@ -148,7 +151,10 @@ def label(text: str) -> str:
 
 
 def _is_unseen(char: str) -> bool:
-    return char not in " \n" and (category(char)[0] in "CZ" or char in _UNSEEN)
+    if char in " \n":
+        return False
+    kind = category(char)  # marks that enclose are drawn over what they are on
+    return kind[0] in "CZ" or kind == "Me" or char in _UNSEEN
 
 
 def name_fault(name: str) -> str:

@@ -35,7 +35,9 @@ class ObeyedGroup(NamedTuple):
     endings: tuple[str, ...] = ()
     beginnings: tuple[str, ...] = ()
     directories: frozenset[str] = frozenset()
-    """All that is in a directory of such a name belongs to the group."""
+    """All that is in a directory of such a name belongs to the group,"""
+    directory_endings: tuple[str, ...] = ()
+    """and in one whose name ends so."""
 
 
 def _words(*lines: str) -> frozenset[str]:
@@ -66,6 +68,7 @@ GROUPS = (
     ObeyedGroup(
         "Python, tests or editors run it without being told",
         _words(
+            "phpunit.xml phpunit.xml.dist locustfile.py",
             "conftest.py jupyter_config.json jupyter_config.py jupyter_lab_config.py",
             "jupyter_notebook_config.py jupyter_server_config.py mypy.ini pylintrc pylintrc.toml pytest.ini",
             "pytest.toml sitecustomize.py",
@@ -73,10 +76,13 @@ GROUPS = (
         ),
         endings=(".egg-link", ".pth"),
         directories=_words("site-packages dist-packages sitecustomize usercustomize venv virtualenv"),
+        directory_endings=(".dist-info", ".egg-info"),
     ),
     ObeyedGroup(
         "editors run or obey it when the project is opened",
         _words(
+            "cabal.project config.nims dune dune-workspace go.mod go.work hie.yaml lakefile.lean",
+            "lakefile.toml lean-toolchain nim.cfg opam pubspec.yaml analysis_options.yaml xmake.lua",
             "ansible.cfg build.sbt build.sc build.zig build.zig.zon cargo.toml cmakelists.txt",
             "cmakepresets.json cmakeuserpresets.json deps.edn dune-project global.json mix.exs",
             "package.swift phpstan.neon phpstan.neon.dist project.clj rebar.config rust-toolchain",
@@ -84,6 +90,7 @@ GROUPS = (
         ),
         endings=(
             *(".cabal", ".cmake", ".code-workspace", ".ipr", ".iws", ".sbt", ".sublime-project"),
+            *(".gpr", ".nimble", ".nims", ".opam", ".sln", ".wsgi"),
             *(".csproj", ".fsproj", ".props", ".targets", ".vbproj", ".vcxproj"),
             *(f".config.{ending}" for ending in ("js", "cjs", "mjs", "ts", "cts", "mts")),
         ),
@@ -98,7 +105,8 @@ GROUPS = (
             "nx.json package-lock.json package.json pip.conf pipfile pipfile.lock pixi.lock pixi.toml",
             "pnpm-lock.yaml pnpm-workspace.yaml pnpmfile.cjs podfile poetry.lock poetry.toml project.json",
             "pyproject.toml requirements.txt rush.json setup.cfg setup.py turbo.json uv.lock uv.toml",
-            "vcpkg.json yarn.lock",
+            "build_backend.py buildout.cfg cpanfile go.sum mix.lock package.resolved pdm.lock pdm.toml",
+            "pdm_build.py podfile.lock pubspec.lock rebar.lock stack.yaml.lock vcpkg.json yarn.lock",
         ),
         endings=(".gemspec", ".podspec", ".rockspec"),
         directories=_words("node_modules"),
@@ -111,11 +119,14 @@ GROUPS = (
             "gradle.properties gradlew gradlew.bat guardfile init.gradle justfile makefile makefile.pl",
             "maven-wrapper.properties meson.build module.bazel mvnw mvnw.cmd noxfile.py pants.toml",
             "pom.xml rakefile sconscript sconstruct settings.gradle settings.gradle.kts setup.hs",
-            "taskfile.yaml taskfile.yml tox.ini workspace workspace.bazel wscript",
+            "appfile build.cake build.fsx build.lua build.ps1 conf.py cakefile deliverfile fastfile",
+            "gunicorn.conf.py magefile.go makefile.toml matchfile mkdocs.yaml mkdocs.yml workspace wscript",
+            "pavement.py pluginfile premake4.lua premake5.lua psakefile.ps1 rebar.config.script snakefile",
+            "taskfile.yaml taskfile.yml tasks.py thorfile toxfile.py tox.ini workspace.bazel",
         ),
-        endings=(".bzl", ".gradle", ".gradle.kts", ".mk"),
+        endings=(".bzl", ".cake", ".smk", ".gradle", ".gradle.kts", ".mk"),
         beginnings=("gruntfile.", "gulpfile.", "makefile."),
-        directories=_words("buildsrc"),
+        directories=_words("buildsrc fastlane magefiles"),
     ),
     ObeyedGroup(
         "shells and managers of environments read it when one comes by",
@@ -177,7 +188,10 @@ def _why_named(path: Path) -> str:
     for group in GROUPS:
         if name in group.names or name.endswith(group.endings) or name.startswith(group.beginnings):
             return f"{path.name}: {group.who}"
-        if found := next((part for part in above if part in group.directories), ""):
+        if found := next(
+            (part for part in above if part in group.directories or part.endswith(group.directory_endings)),
+            "",
+        ):
             return f"what is in {found}: {group.who}"
     return ""
 
