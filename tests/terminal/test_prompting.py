@@ -306,6 +306,25 @@ def test_a_prompt_is_said_once_whenever_the_daemon_is_killed(killed: Stage, mome
     assert killed.noted("said") == [f"number {number}" for number in range(3)]
 
 
+def test_a_turn_whose_end_no_hook_has_told_ends_although_the_daemon_is_killed_again_and_again(
+    killed: Stage,
+) -> None:
+    given = killed.held()
+    killed.receipt(given, "started")
+    begun = killed.hosting.ask("terminal_turn", name="work", event="start", agent="small", prompt="first")
+    assert begun["turn"] == 1
+    killed.let_go()
+    killed.hosting.until(lambda: "  ready" in killed.hosting.screen("work"))
+    for _ in range(8):
+        killed.hosting.kill_daemon()
+        found = killed.hosting.ask("prompt_receipt", name="work", prompt_id=given, timeout=3.0, stage="ended")
+        if found["state"] == "ended":
+            break
+    assert (found["state"], found.get("outcome")) == ("ended", "done")
+    assert killed.prompt("second", "--wait")["outcome"] == "done"
+    assert killed.noted("said") == ["first", "second"]
+
+
 def test_who_types_at_the_same_time_wins(stage: Stage) -> None:
     with Person(stage.hosting, "attach", "work") as person:
         person.until("ready for you")

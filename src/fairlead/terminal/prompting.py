@@ -273,6 +273,7 @@ class PromptQueue:
         self._taken = asyncio.Event()
         self._hook_ended = None
         began: bool | None = bool(given.started)
+        is_ours = not given.accepted
         if not given.accepted:
             began = await self._resumed(given) if given.step else None
             while began is None and not given.ended:
@@ -283,7 +284,7 @@ class PromptQueue:
         self._reached(given, "accepted")
         if began:
             self._start(given)
-        await self._followed(given)
+        await self._followed(given, 0.0 if is_ours else self._quiet_since(given))
 
     async def _submitted(self, given: GivenPrompt) -> bool | None:
         """Submit a prompt; true if its turn has begun, None if it has to wait again."""
@@ -371,8 +372,14 @@ class PromptQueue:
         finally:
             self._session.watchers.discard(wake.set)
 
-    async def _followed(self, given: GivenPrompt) -> None:
-        """Wait for the end of a prompt's turn."""
+    def _quiet_since(self, given: GivenPrompt) -> float:
+        """Since when nothing was printed in a turn that a daemon before us has followed. If the agent is idle
+        now, it was since then: daemons that are ended again and again would never see it for long enough."""
+        since = time.monotonic() - max(0.0, time.time() - max(given.accepted, given.started))
+        return max(self._session.active_at, since)
+
+    async def _followed(self, given: GivenPrompt, quiet_since: float) -> None:
+        """Wait for the end of a prompt's turn. `quiet_since` counts until the agent prints or works."""
         idle_since = 0.0
         while True:
             if self._session.state is not ProgramState.RUNNING:
@@ -389,7 +396,9 @@ class PromptQueue:
                 self._end(given, "interrupted", f"{given.agent} ended, and {view.agent} is there now")
                 return
             if view.state == "idle":
-                idle_since = idle_since or time.monotonic()
+                if self._session.active_at > quiet_since:
+                    quiet_since = 0.0
+                idle_since = idle_since or quiet_since or time.monotonic()
                 wait = HOOK_LATE if given.turn else IDLE_FOR if given.started else UNSEEN_FOR
                 if view.input == "rest" and time.monotonic() >= idle_since + IDLE_FOR:
                     self._end(given, "failed", f"{view.agent} waits for the rest of the command")
@@ -402,6 +411,7 @@ class PromptQueue:
             else:
                 idle_since = 0.0
                 if view.state in ("working", "waits") or not view.agent:
+                    quiet_since = 0.0
                     self._start(given)
             await self._next_look(LOOK_EVERY)
 
