@@ -213,6 +213,28 @@ def test_a_turn_whose_end_was_not_recorded_is_said(
     assert (project / "a.py").read_text() == "person\n"
 
 
+def test_a_file_that_becomes_a_pipe_while_the_end_is_recorded_is_looked_at_again(
+    project: Path, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Shadow.run
+    swapped: list[Path] = []
+
+    def swapping(shadow: Shadow, *words: str, **more: object) -> bytes:
+        if words[:2] == ("update-index", "--add") and not swapped:
+            swapped.append(pipe := project / "b.py")
+            pipe.unlink()
+            os.mkfifo(pipe)
+        return real(shadow, *words, **more)  # type: ignore[arg-type]
+
+    with turns:
+        write(project, "a.py", "agent\n")
+        write(project, "b.py", "agent\n")
+        monkeypatch.setattr(Shadow, "run", swapping)
+    assert swapped
+    turns.undo()
+    assert (project / "a.py").read_text() != "agent\n"
+
+
 def test_what_was_changed_after_an_end_that_nobody_saw_is_no_part_of_the_turn_for_sure(
     project: Path, turns: Turns, other: Turns
 ) -> None:

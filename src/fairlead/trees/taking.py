@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..system.repository import GitFault, NoRepository, Shadow
+from ..system.repository import GitFault, GitTimeout, NoRepository, Shadow
 
 TAKE_SECONDS = 30.0
 """How long it may take to find out what is there."""
@@ -71,6 +71,18 @@ def _shown(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 def add_files(shadow: Shadow, paths: set[bytes], env: Mapping[str, str], deadline: float) -> list[bytes]:
     """Have an index know files as they are now. Returns those that it can't have. Raises TreeTooLarge."""
+    try:
+        return _add_files(shadow, paths, env, deadline)
+    except GitTimeout:
+        raise
+    except GitFault:  # such as that of a file that has become a pipe since it was looked at
+        try:
+            return _add_files(shadow, paths, env, deadline)
+        except GitFault as fault:
+            raise GitFault(f"files could not be noted, or changed all the time ({fault})") from None
+
+
+def _add_files(shadow: Shadow, paths: set[bytes], env: Mapping[str, str], deadline: float) -> list[bytes]:
     written, gone, left_out = _sorted_out(shadow, paths)
     if gone:
         given = b"\0".join(gone)
