@@ -210,6 +210,21 @@ def test_who_types_at_once_leaves_the_prompt_known(daemon: Hosting, tmp_path: Pa
     daemon.end_sessions()
 
 
+def test_a_question_of_the_read_of_a_shell_is_told_as_one(
+    shell: Callable[..., Shell], tmp_path: Path
+) -> None:
+    bash = shell("bash", "--norc", "--noprofile")
+    marked = r"printf '\e]133;A\aName? \e]133;B\a'; read x; touch one"
+    (tmp_path / "asks").write_text(marked)
+    for typed, asked in (("printf 'bash-5.2# '; read x", "bash-5.2#"), (". ./asks", "Name?")):
+        bash.type(typed, "Enter")
+        bash.hosting.until(lambda: "work: waits" in bash.hosting.run("state", "work").stdout)
+        bash.refuses(f"bash asks: {asked}")
+        bash.type("mine", "Enter")
+        bash.hosting.until(lambda: "work: idle" in bash.hosting.run("state", "work").stdout)
+    assert (tmp_path / "one").exists()
+
+
 SHELLS = (("bash", "--norc", "--noprofile"), ("zsh", "-f"), ("fish", "--no-config"))
 MARKED_TEXTS = (
     "e\u0301",

@@ -21,7 +21,7 @@ from .asking import asked_on
 from .front import Front, RulesOf, by_process, front_of, is_shell, rules_now
 from .marks import PromptMarks
 from .rules import AgentRules, Found, live_view
-from .shell_prompt import ShellLine, learn, shell_line
+from .shell_prompt import ShellLine, asks, learn, shell_line
 from .weighing import Claim, Weighed, next_look, weigh
 
 log = logging.getLogger("fairlead")
@@ -226,7 +226,14 @@ class Tracker:
         says, words, question = by_process(front, self._question, used / elapsed if elapsed else 0.0)
         if says == "idle" and front.program.pid == self.session.pid:
             with contextlib.suppress(RuntimeError):  # the screen went meanwhile
-                learn(self.session, shell_line(self.session, front), self._untouched)
+                line = shell_line(self.session, front)
+                learn(self.session, line, self._untouched)
+                if asks(self.session, line) and line.before.strip():  # its own `read`
+                    says, words = "waits", f"{front.program.name} reads a line"
+                    question = self._question() or line.before.strip()
+                    if (shown := self._claims.get("screen")) and shown.evidence.says == "idle":
+                        del self._claims["screen"]  # anything may print what looks like a prompt
+                        self.screen = None
         own = self.session.command
         if says == "working" and not self.session.inputs and is_shell(own[0], own):
             says, words = "unknown", ""  # it starts, and nobody has asked it for anything yet
