@@ -288,6 +288,38 @@ def test_a_share_ends_with_its_session(console: ConsoleHosting) -> None:
     assert refused_upgrade(guest, name) == 401
 
 
+def test_a_share_resolves_no_name_again(console: ConsoleHosting, browser: Browser) -> None:
+    """An agent's session gets another name, and a terminal its former one."""
+    home = console.hosting.environment["HOME"]
+    id = browser.op("open_session", name="zed", cwd=home).data["session_id"]
+    guest, _ = console.share("zed", "writer")
+    assert browser.op("set_session_name", session_id=id, name="yy").status == 200
+    console.hosting.start("zed", "echo sec''ret; cat")
+    for name in ("zed", id):
+        assert refused_upgrade(guest, name) == 404, name
+        assert guest.ask("GET", f"/api/recordings/{name}").status == 404, name
+        assert guest.op("terminal_screen", name=name).status == 404, name
+        assert guest.op("terminal_send", name=name, text="x").status == 404, name
+    found = guest.op("session_find", name="zed")
+    if found.status == 200:
+        assert (found.data["session"]["id"], found.data["session"]["kind"]) == (id, "agent")
+    lines = guest.op("session_lines")
+    assert "secret" not in str(lines)
+    terminal = started(console, "plain")
+    other, _ = console.share(terminal, "writer")
+    agent = browser.op("open_session", cwd=home).data["session_id"]
+    console.hosting.run("stop", terminal)
+    console.hosting.until(lambda: other.op("session_find").status != 200)
+    assert browser.op("set_session_name", session_id=agent, name=terminal).status == 200
+    for op, given in (("session_find", {}), ("session_lines", {}), ("prompt", {"message": "x"})):
+        answer = other.op(op, **given)
+        assert (answer.status, answer.code) == (404, "request/not-found"), answer
+    assert other.op("session_prompt", name=terminal, text="x").status == 404
+    assert other.ask("GET", f"/api/events?session={terminal}").status == 404
+    assert other.ask("GET", f"/api/recordings/{terminal}").status == 404
+    assert browser.op("get_messages", session_id=agent).data["total"] == 0
+
+
 def test_paths_lead_nowhere_else(browser: Browser) -> None:
     for path in (
         "/static/../../access.py",

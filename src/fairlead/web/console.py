@@ -9,10 +9,9 @@ from ..client.calls import RequestError
 from . import limits
 from .access import Access, AccessRefused, Grant, Share, Visitor
 from .hub import Hub, NumberedEvent
+from .shared import is_same
 from .wired import BadRequest, Gone, Receive, Scope, Send, json_of, sent_fault, sent_json
 
-SAME_SECONDS = 2.0
-"""How exactly it is known when a session began."""
 SHARED_ROLES = ("watcher", "writer")
 
 
@@ -112,10 +111,10 @@ class Console:
             rows = (await self._hub.ask("session_list"))["sessions"]
         except (RequestError, ConnectionError, TimeoutError, OSError):
             return
-        began = {row["id"]: row.get("started_at") or 0.0 for row in rows}
+        listed = {(row["kind"], row["id"]): row for row in rows}
         for share in self._access.shares():
-            now = began.get(share.session)
-            if share.began and now and abs(now - share.began) > SAME_SECONDS:
+            row = listed.get((share.kind, share.session))
+            if row is not None and not is_same(share, row):
                 self._access.revoke(share.id)
 
     # --- over HTTP ----------------------------------------------------------------------------------------

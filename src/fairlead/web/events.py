@@ -18,6 +18,7 @@ from ..client.following import AgentSubscription
 from . import limits, roles
 from .access import AccessRefused, Visitor
 from .hub import Hub, NumberedEvent
+from .shared import session_named
 from .wired import Receive, Scope, Send, encoded, header, sent_fault
 
 log = logging.getLogger("fairlead.web")
@@ -116,9 +117,14 @@ class EventStreams:
 
     def _session_for(self, visitor: Visitor, session: str) -> str:
         share = visitor.share
-        if share is not None and session not in (share.session, share.name):
-            raise AccessRefused("this link is for another session", "web/share")
-        return share.session if share is not None else session
+        session = session_named(share, session)
+        if share is not None and share.kind == "terminal":
+            raise AccessRefused(
+                "the shared session is a terminal; its events are those of /api/events",
+                "request/not-found",
+                404,
+            )
+        return session
 
     def _hello(self, cursor: str) -> bytes:
         daemon = "away" if self._hub.is_away else "here"

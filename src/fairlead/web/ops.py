@@ -10,6 +10,7 @@ from ..client.calls import RequestError
 from . import limits, roles
 from .access import AccessRefused, Visitor
 from .hub import Hub
+from .shared import shared_row
 from .wired import BadRequest, Gone, Receive, Scope, Send, fault, json_of, sent_json
 
 _STATUS = {
@@ -91,6 +92,8 @@ class Ops:
     async def _asked(self, visitor: Visitor, op: str, params: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         try:
             await self._hub.here()
+            if visitor.share is not None:
+                await shared_row(self._hub, visitor.share)
             if op == "approval_settle" and visitor.share is not None:
                 await self._check_question(visitor, params)
             if op == "terminal_start":

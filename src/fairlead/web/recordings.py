@@ -9,9 +9,10 @@ from typing import BinaryIO
 
 from ..client.calls import RequestError
 from . import limits
-from .access import Visitor
+from .access import AccessRefused, Visitor
 from .hub import Hub
 from .ops import status_of
+from .shared import session_named, shared_row
 from .wired import Scope, Send, sent_fault
 
 CHUNK = 256 * 1024
@@ -34,11 +35,15 @@ def _opened(path: str) -> tuple[BinaryIO, int] | None:
 async def send_recording(hub: Hub, scope: Scope, send: Send, visitor: Visitor, id: str) -> None:
     """Send a session's recording as it is now."""
     share = visitor.share
-    if share is not None and id not in (share.session, share.name):
-        await sent_fault(scope, send, 403, "web/share", "this link is for another session")
-        return
     try:
-        row = (await hub.ask("session_find", name=id))["session"]
+        id = session_named(share, id)
+        if share is not None:
+            row = await shared_row(hub, share)
+        else:
+            row = (await hub.ask("session_find", name=id))["session"]
+    except AccessRefused as error:
+        await sent_fault(scope, send, error.status, error.code, str(error))
+        return
     except RequestError as error:
         await sent_fault(scope, send, status_of(error.code), error.code, str(error))
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..wire.rpc_catalog import OPS
 from .access import AccessRefused, Share, Visitor
+from .shared import session_named
 
 NOT_OVER_HTTP = frozenset(
     (
@@ -91,17 +92,27 @@ def given_to(visitor: Visitor, op: str, params: dict[str, Any]) -> dict[str, Any
 def _bind(share: Share, op: str, given: dict[str, Any], known: tuple[str, ...]) -> None:
     """Make the op one about the session that is shared."""
     for name in ("name", "session-id"):
-        if name in given and given[name] not in (share.session, share.name):
-            raise AccessRefused("this link is for another session", "web/share")
+        if name in given:
+            session_named(share, given[name])
     for name in _OTHERS:
         if name in given:
             raise AccessRefused(f"a share may not give {name!r} to {op}", "web/share")
     for name in ("name", "session-id"):
         given.pop(name, None)
+    if (of := _kind_of(op, known)) and (of == "terminal") != (share.kind == "terminal"):
+        raise AccessRefused(f"{op} is for sessions of another kind", "request/not-found", 404)
     if "session-id" in known:
         given["session-id"] = share.session
     elif "name" in known:
         given["name"] = share.session
+
+
+def _kind_of(op: str, known: tuple[str, ...]) -> str:
+    """The kind of the sessions that an op takes if it takes only one: an id of one kind may be a name of
+    another."""
+    if op.startswith("terminal_"):
+        return "terminal"
+    return "agent" if "session-id" in known and "name" not in known and op != "verify_reports" else ""
 
 
 def is_about(share: Share, data: dict[str, Any]) -> bool:

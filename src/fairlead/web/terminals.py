@@ -15,14 +15,16 @@ import contextlib
 import json
 from typing import Any
 
+from ..client.calls import RequestError
 from ..client.launch import session_socket
 from ..client.links import close_writer
 from ..wire import keepty
 from ..wire.faults import Broken
 from . import limits
-from .access import Visitor
+from .access import AccessRefused, Visitor
 from .hub import Hub
 from .roles import may_write
+from .shared import session_named, shared_row
 from .wired import Receive, Scope, Send, sent_fault
 
 WISHES = keepty.Wish.REASONS | keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.NOTICES
@@ -57,8 +59,13 @@ class TerminalDoor:
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, visitor: Visitor, name: str) -> None:
         share = visitor.share
-        if share is not None and name not in (share.session, share.name):
-            await sent_fault(scope, send, 403, "web/share", "this link is for another session")
+        try:
+            name = session_named(share, name)
+        except AccessRefused as error:
+            await sent_fault(scope, send, error.status, error.code, str(error))
+            return
+        if share is not None and share.kind != "terminal":
+            await sent_fault(scope, send, 404, "request/not-found", "the shared session has no terminal")
             return
         if visitor.role == "answerer":
             await sent_fault(scope, send, 403, "web/role", "this token may not see terminals")
@@ -173,6 +180,11 @@ class _Page:
             raise PageClosed(NOT_FOUND, "request/not-found", f"no terminal session {self._name!r}")
         reader, writer = await asyncio.open_unix_connection(sock=found, limit=limits.READ_SIZE)
         self._writer = writer
+        if self._visitor.share is not None:  # after connecting: another one of its name may have just begun
+            try:
+                await shared_row(self._hub, self._visitor.share)
+            except (AccessRefused, RequestError) as error:
+                raise PageClosed(NOT_FOUND, error.code, str(error)) from None
         size = self._asked if self._wants_pen else (0, 0)
         writer.write(wire.send(keepty.Hello(role, *size, WISHES)))
         return reader
