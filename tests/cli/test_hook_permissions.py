@@ -7,13 +7,16 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.cli import hook
 from fairlead.cli.hook_events import hook_call, permission
+from fairlead.client import connection
 from tests.hosting import WAIT, Hosting
 
 DIALOG = {
@@ -48,7 +51,9 @@ class Hooked:
         self.place = place
         (place / "dialog").write_text("\r\n".join(DIALOG[agent]).format("touch x"))
         script = f"stty raw -echo; clear; cat {place}/dialog; dd bs=1 count=1 2>/dev/null >{place}/key; "
-        hosting.start(name, f"{script} clear; echo went on; sleep 600", "--cwd", str(place))
+        after = (place / "after") if (place / "after").exists() else None
+        then = f"cat {after}" if after else "echo went on"
+        hosting.start(name, f"{script} clear; {then}; sleep 600", "--cwd", str(place))
 
     def call(self, event: str, **more: Any) -> subprocess.Popen[bytes]:
         given = {"hook_event_name": event, "session_id": "one", **more}
@@ -183,6 +188,72 @@ def test_a_daemon_that_is_killed_costs_neither_question_nor_answer(hosting: Host
     hosting.until(lambda: [each["token"] for each in work.questions()] == [token])
     work.settle(allowed=True)
     assert decided(work.over(asked)[1]) == {"behavior": "allow"}
+
+
+def settled(hosting: Hosting, token: str) -> dict[str, Any]:
+    """What became of a question, as who settles it late is told."""
+    done = hosting.run("approvals", "allow", token, check=False)
+    return {"code": done.returncode, "said": " ".join(done.stderr.split())}
+
+
+def test_a_question_whose_hook_died_with_the_daemon_is_withdrawn(hosting: Hosting, tmp_path: Path) -> None:
+    work = Hooked(hosting, tmp_path, "orphaned")  # its dialog stays
+    asked = work.ask()
+    token = work.question()["token"]
+    asked.send_signal(signal.SIGSTOP)  # it can't ask the next daemon
+    hosting.kill_daemon()
+    asked.kill()
+    asked.communicate(timeout=WAIT)
+    hosting.until(lambda: not work.questions())
+    assert "the hook that asked is gone" in settled(hosting, token)["said"]
+
+
+def test_a_question_whose_dialog_went_while_no_daemon_was_there_is_withdrawn(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    rule = "─" * 80
+    (tmp_path / "after").write_text("\r\n".join([rule, "> ", rule, "  ? for shortcuts"]))
+    work = Hooked(hosting, tmp_path, "escaped")
+    hosting.run("send", work.name, "-k", "escape")
+    hosting.wait_text(work.name, "for shortcuts")
+    asked = work.ask()  # the daemon never saw its dialog
+    token = work.question()["token"]
+    hosting.kill_daemon()
+    hosting.until(lambda: not work.questions())
+    assert "its dialog in the terminal is gone" in settled(hosting, token)["said"]
+    assert work.over(asked) == (0, "")
+
+
+def test_a_hook_that_has_waited_long_looks_for_the_next_daemon_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[float] = []
+    clock = [0.0]
+
+    class Daemon:
+        """One that dies after a long time, and the next one."""
+
+        def __init__(self, *, start: bool) -> None: ...
+
+        def __enter__(self) -> Daemon:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def ask(self, op: str, **given: Any) -> dict[str, Any]:
+            asked.append(clock[0])
+            clock[0] += 1000.0
+            if len(asked) == 1:
+                raise ConnectionError
+            return {"option": "allow"}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connection, "DaemonConnection", Daemon)
+        patched.setattr(hook, "_end_with_parent", lambda: None)
+        patched.setattr(time, "monotonic", lambda: clock[0])
+        answer = hook._ask("terminal_permission", request_id="1")
+    assert answer == {"option": "allow"}
+    assert asked == [0.0, 1000.0]
 
 
 def test_what_is_too_long_can_only_be_denied(hosting: Hosting, tmp_path: Path) -> None:

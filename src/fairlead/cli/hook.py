@@ -143,13 +143,16 @@ def _ask(op: str, **given: Any) -> dict[str, Any]:
     if is_waiting:
         _end_with_parent()
     while True:
+        is_asked = False
         try:
             with DaemonConnection(start=False) as control:
+                is_asked = True
                 if is_waiting and op == "terminal_turn":
                     given["timeout"] = max(1.0, began + STOP_WAIT - time.monotonic())
-                tries_until = time.monotonic() + patience
                 return control.ask(op, **given)
         except ConnectionError:
+            if is_asked:  # it went away meanwhile, which may be long after it was asked
+                tries_until = time.monotonic() + patience
             if time.monotonic() > tries_until:
                 raise
         time.sleep(0.1)

@@ -74,6 +74,9 @@ class Asks:
     """The questions that agents ask, in a directory of files."""
 
     max_open_each, max_an_hour = MAX_OPEN_EACH, MAX_AN_HOUR
+    restart_grace = RESTART_GRACE
+    nobody_waits = _GONE
+    """Why a question is withdrawn whose answer nobody waits for."""
 
     def __init__(self, directory: str, inbox: Inbox) -> None:
         self._directory = directory
@@ -101,7 +104,7 @@ class Asks:
         for ask in sorted(found, key=lambda each: each.question.asked_at):
             self._known[ask.question.id] = ask
             if ask.answer is None:
-                self._show(ask, RESTART_GRACE)
+                self._show(ask, self.restart_grace)
         self._forget()
 
     def close(self) -> None:
@@ -193,7 +196,7 @@ class Asks:
 
     def _leave_later(self, ask: DurableAsk, waiters: _Waiters, grace: float) -> None:
         loop = asyncio.get_running_loop()
-        waiters.leaving = loop.call_later(grace, self.withdraw, ask.question.id, _GONE)
+        waiters.leaving = loop.call_later(grace, self.withdraw, ask.question.id, self.nobody_waits)
 
     # --- the answer ---------------------------------------------------------------------------------------
 

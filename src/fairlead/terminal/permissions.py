@@ -24,7 +24,7 @@ from .dialogs import ShownDialog, shown_dialog
 from .host import HostError, TerminalHost
 from .ports import ProgramState
 from .session import TerminalSession
-from .state.rules import live_view
+from .state.rules import live_view, shipped
 
 log = logging.getLogger("fairlead")
 
@@ -40,9 +40,15 @@ DIALOG_WAIT = 10.0
 """Seconds within which the dialog must be there that a hook tells of,"""
 TAKEN_WAIT = 3.0
 """and after a key was pressed, gone."""
+HOOK_RETURNS = 10.0
+"""Seconds after a daemon's start within which a hook must ask again: it tries ten times a second."""
+INPUT_AFTER = 1.0
+"""Seconds that an agent must show its input until a question that the last daemon left is over."""
 IN_TERMINAL = "answer it in the terminal"
 GONE = "its dialog in the terminal is gone: it was answered or cancelled there"
 HOOK_ENDED = "the agent ended its hook: it was answered or cancelled in the terminal"
+
+HOOK_GONE = f"the hook that asked is gone; {IN_TERMINAL}"
 
 HookSays = DoesNow | Literal[""]
 Says = Callable[[str, HookSays, str, str], None]
@@ -100,6 +106,9 @@ class _OpenPermission:
         """What the dialog has, if it is to be answered by keys."""
         self.was_seen = bool(self.dialog)
         self.gone_since = 0.0
+        self.is_left = False
+        """Whether the last daemon left it: then its dialog may have come and gone while nobody looked."""
+        self.input_since = 0.0
         self.is_pressed = False
         """Whether its dialog is being given an answer."""
         self.holding: asyncio.Task[Answer] | None = None
@@ -109,6 +118,8 @@ class TerminalPermissions(Asks):
     """The permissions that agents in all terminal sessions ask for, in a directory of files."""
 
     max_open_each, max_an_hour = 20, 1000
+    restart_grace = HOOK_RETURNS
+    nobody_waits = HOOK_GONE
 
     def __init__(
         self, directory: str, inbox: Inbox, host: TerminalHost, says: Says, limit: Callable[[], float]
@@ -134,7 +145,7 @@ class TerminalPermissions(Asks):
             if session is None or session.state is ProgramState.ENDED:
                 self.withdraw(id, "the session has ended")
                 continue
-            self._follow(id, session, ask.note)
+            self._follow(id, session, ask.note, is_left=True)
 
     def close(self) -> None:
         for each in self._asking.values():
@@ -236,11 +247,14 @@ class TerminalPermissions(Asks):
             self._follow(asked.id, session, note)
             self._says(session.id, "waits", f"{asked.agent} asks for permission", question.what)
 
-    def _follow(self, id: str, session: TerminalSession, note: Mapping[str, str]) -> None:
+    def _follow(
+        self, id: str, session: TerminalSession, note: Mapping[str, str], *, is_left: bool = False
+    ) -> None:
         """Notice it when a question is over."""
         if id in self._asking:
             return
         opened = self._asking[id] = _OpenPermission(session, note)
+        opened.is_left = is_left
         opened.was_seen = opened.was_seen or _dialog(session, opened.agent) is not None
         if opened.dialog:  # nobody else waits for the answer
             opened.holding = asyncio.get_running_loop().create_task(self.wait(id))
@@ -275,7 +289,7 @@ class TerminalPermissions(Asks):
                 continue
             dialog = _dialog(each.session, each.agent)
             if dialog is not None and (not each.dialog or dialog.is_same(each.dialog)):
-                each.was_seen, each.gone_since = True, 0.0
+                each.was_seen, each.gone_since, each.input_since = True, 0.0, 0.0
             elif each.was_seen and not each.gone_since:
                 each.gone_since = now
                 self._look_soon(session_id, GONE_AFTER)
@@ -283,6 +297,19 @@ class TerminalPermissions(Asks):
                 self._over(id, GONE)
             elif each.gone_since:
                 self._look_soon(session_id, GONE_AFTER)
+            elif each.is_left:
+                self._look_for_input(id, each, now)
+
+    def _look_for_input(self, id: str, each: _OpenPermission, now: float) -> None:
+        """See whether the agent takes prompts again though its dialog was never seen."""
+        if not _shows_input(each.session, each.agent):
+            each.input_since = 0.0
+            return
+        each.input_since = each.input_since or now
+        if now - each.input_since >= INPUT_AFTER:
+            self._over(id, GONE)
+        else:
+            self._look_soon(each.session.id, INPUT_AFTER)
 
     def _of(self, session: str) -> list[tuple[str, _OpenPermission]]:
         return [(id, each) for id, each in self._asking.items() if each.session.id == session]
@@ -365,3 +392,13 @@ def _dialog(session: TerminalSession, agent: str) -> ShownDialog | None:
     with contextlib.suppress(RuntimeError, HostError):  # the screen went meanwhile
         return shown_dialog(agent, live_view(session.screen).texts)
     return None
+
+
+def _shows_input(session: TerminalSession, agent: str) -> bool:
+    """True if an agent shows its input and does nothing, as the rules for its screens say."""
+    rules = next((each for each in shipped() if each.agent == agent), None)
+    if rules is not None:
+        with contextlib.suppress(RuntimeError, HostError):  # the screen went meanwhile
+            found = rules.look(live_view(session.screen))
+            return found is not None and found.state == "idle" and found.input != ""
+    return False
