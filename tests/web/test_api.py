@@ -166,7 +166,8 @@ def test_beyond_this_machine_it_is_said_what_is_missing() -> None:
         found = json.loads(hosting.hosting.run("web", "--sessions", "--json").stdout)
         assert [each["code"] for each in found["waiting"]] == [waits.json["data"]["code"]]
         hosting.hosting.run("web", "--confirm", waits.json["data"]["code"])
-        entered = browser.ask("POST", "/in", ticket, **proxied)
+        proof = {"proof": waits.json["data"]["proof"]}
+        entered = browser.ask("POST", "/in", ticket | proof, **proxied)
         assert entered.status == 200
         assert "Secure" in entered.headers["set-cookie"]
         other = {"ticket": hosting.link().partition("#")[2]}

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fairlead.web import limits
-from fairlead.web.access import Access, AccessRefused
+from fairlead.web.access import Access, AccessRefused, Visitor
 from fairlead.wire.rpc_catalog import OPS
 from tests.hosting import WAIT
 from tests.web.browser import Answer, Browser, ConsoleHosting, run_as_agent
@@ -156,13 +157,13 @@ def test_a_used_or_expired_link_lets_nobody_in(console: ConsoleHosting, tmp_path
     now += limits.TICKET_SECONDS + 1
     with pytest.raises(AccessRefused, match="expired"):
         access.redeem(ticket, "127.0.0.1", "", is_near=True)
-    secret, visitor = access.redeem(shared, "127.0.0.1", "", is_near=True)  # type: ignore[misc]
+    secret, visitor = access.redeem(shared, "127.0.0.1", "", is_near=True)
     with pytest.raises(AccessRefused, match="used already"):
         access.redeem(shared, "127.0.0.1", "", is_near=True)
     assert access.find(secret) is visitor
     now += 3600
     assert access.find(secret) is None
-    assert visitor is not None
+    assert isinstance(visitor, Visitor)
     assert visitor.ended.is_set()
     assert access.shares() == []
 
@@ -174,8 +175,13 @@ def test_tickets_can_not_be_guessed(tmp_path: Path, console: ConsoleHosting) -> 
         with pytest.raises(AccessRefused, match="used already"):
             access.redeem("wrong", "192.0.2.1", "", is_near=True)
     with pytest.raises(AccessRefused, match="too many wrong tries"):
-        access.redeem(ticket, "192.0.2.1", "", is_near=True)
-    access.redeem(ticket, "192.0.2.2", "", is_near=True)  # others are not locked out
+        access.redeem("wrong", "192.0.2.1", "", is_near=True)
+    for each in range(limits.ALL_WRONG_TRIES):
+        with pytest.raises(AccessRefused):
+            access.redeem("wrong", f"198.51.100.{each}", "", is_near=True)
+    with pytest.raises(AccessRefused, match="too many wrong tries"):
+        access.redeem("wrong", "192.0.2.2", "", is_near=True)
+    access.redeem(ticket, "192.0.2.1", "", is_near=True)  # a right one is never locked out
     browser = Browser(console.base)
     answers = [browser.come_in("#wrong").status for _ in range(3)]
     assert set(answers) <= {403, 429}
@@ -187,23 +193,61 @@ def test_another_machine_needs_a_persons_word(tmp_path: Path) -> None:
     async def run() -> None:
         access = Access(f"{tmp_path}/web.json")
         ticket = access.ticket()
-        waiting = access.redeem(ticket, "192.0.2.1", "phone", is_near=False)
-        assert access.redeem(ticket, "192.0.2.1", "phone", is_near=False) is waiting
-        with pytest.raises(AccessRefused, match="another browser"):
-            access.redeem(ticket, "192.0.2.9", "thief", is_near=False)
+        proof, waiting = access.redeem(ticket, "192.0.2.1", "phone", is_near=False)
+        again = access.redeem(ticket, "192.0.2.1", "phone", is_near=False, proof=proof)
+        assert again == (proof, waiting)
+        for wrong in ("", "wrong", proof[:-1]):  # behind a proxy or NAT addresses are the same
+            with pytest.raises(AccessRefused, match="another browser"):
+                access.redeem(ticket, "192.0.2.1", "thief", is_near=False, proof=wrong)
         [found] = access.waiting
         with pytest.raises(AccessRefused, match="no browser waits"):
             access.confirm("wrong", allowed=True)
         access.confirm(found.code, allowed=True)
-        secret, visitor = access.redeem(ticket, "192.0.2.1", "phone", is_near=False)  # type: ignore[misc]
+        with pytest.raises(AccessRefused, match="another browser"):
+            access.redeem(ticket, "192.0.2.1", "thief", is_near=True)
+        secret, visitor = access.redeem(ticket, "192.0.2.1", "phone", is_near=False, proof=proof)
         assert access.find(secret) is visitor
         denied = access.ticket()
-        access.redeem(denied, "192.0.2.1", "phone", is_near=False)
+        proof, _ = access.redeem(denied, "192.0.2.1", "phone", is_near=False)
         access.confirm(access.waiting[0].code, allowed=False)
         with pytest.raises(AccessRefused, match="nobody let"):
-            access.redeem(denied, "192.0.2.1", "phone", is_near=False)
+            access.redeem(denied, "192.0.2.1", "phone", is_near=False, proof=proof)
 
     asyncio.run(run())
+
+
+def test_behind_a_proxy_a_link_lets_in_only_the_browser_whose_code_was_confirmed() -> None:
+    console = ConsoleHosting("--origin", "https://laptop.example", wait=False)
+    try:
+        browser = Browser(f"http://127.0.0.1:{console.port}")
+        own: dict[str, Any] = {"Host": "laptop.example", "Origin": "https://laptop.example"}
+        ticket = {"ticket": console.link().partition("#")[2]}
+        waits = browser.ask("POST", "/in", ticket, **own)
+        assert waits.status == 202
+        data = waits.json["data"]
+        wrongs: tuple[dict[str, Any], ...] = ({}, {"proof": ""}, {"proof": "wrong"}, {"proof": None})
+        for wrong in wrongs:
+            thief = browser.ask("POST", "/in", ticket | wrong, **own)
+            assert (thief.status, thief.code) == (403, "web/refused")
+        console.hosting.run("web", "--confirm", data["code"])
+        assert browser.ask("POST", "/in", ticket, **own).status == 403
+        entered = browser.ask("POST", "/in", ticket | {"proof": data["proof"]}, **own)
+        assert entered.status == 200
+        near: tuple[dict[str, Any], ...] = (
+            {"Origin": "https://laptop.example"},  # a proxy that sets its own Host,
+            {"Origin": browser.base},  # and one through which somebody says to be near
+            {"Host": f"localhost:{browser.port}", "Origin": f"http://localhost:{browser.port}"},
+        )
+        for more in near:
+            ticket = {"ticket": console.link().partition("#")[2]}
+            assert browser.ask("POST", "/in", ticket, **more).status == 202, more
+        for _ in range(limits.WRONG_TRIES):
+            assert browser.ask("POST", "/in", {"ticket": "wrong"}, **own).status in (403, 429)
+        assert browser.ask("POST", "/in", {"ticket": "wrong"}, **own).status == 429
+        ticket = {"ticket": console.link().partition("#")[2]}
+        assert browser.ask("POST", "/in", ticket, **own).status == 202
+    finally:
+        console.close()
 
 
 def test_a_watcher_gives_no_input(console: ConsoleHosting) -> None:
@@ -455,7 +499,7 @@ def test_a_token_does_what_its_scope_says(console: ConsoleHosting) -> None:
 def test_a_book_that_others_could_write_lets_nobody_in(tmp_path: Path) -> None:
     path = f"{tmp_path}/web.json"
     access = Access(path)
-    secret, _ = access.redeem(access.ticket(), "127.0.0.1", "", is_near=True)  # type: ignore[misc]
+    secret, _ = access.redeem(access.ticket(), "127.0.0.1", "", is_near=True)
     assert Access(path).find(secret) is not None
     os.chmod(path, 0o666)
     assert Access(path).find(secret) is None

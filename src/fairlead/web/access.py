@@ -15,7 +15,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 from msgspec import Struct, field
@@ -92,6 +92,9 @@ class Waiting(NamedTuple):
     label: str
     until: float
     decided: asyncio.Future[bool]
+    proof: str
+    """The digest of the secret that this browser got, and no other that has the same link: addresses don't
+    tell browsers apart behind a proxy or NAT."""
 
 
 class Visitor:
@@ -141,15 +144,17 @@ class Access:
         return ticket
 
     def redeem(
-        self, ticket: str, address: str, label: str, *, is_near: bool
-    ) -> tuple[str, Visitor] | Waiting:
+        self, ticket: str, address: str, label: str, *, is_near: bool, proof: str = ""
+    ) -> tuple[str, Visitor | Waiting]:
         """Let somebody in with a ticket; returns the cookie's value. An owner's ticket that comes from
-        another machine waits until a person has compared its code. Raises AccessRefused."""
+        another machine waits until a person has compared its code; then it returns the secret that this
+        browser must give as its proof when it asks again. Raises AccessRefused.
+
+        A ticket is looked up before wrong ones are counted, so that nobody's tries keep a right one out."""
         now = self._clock()
-        self._check_tries(address)
         key = digest(ticket)
         if (waiting := self._waiting.get(key)) is not None:
-            return self._confirmed(key, waiting, address)
+            return self._confirmed(key, waiting, address, proof)
         until = self._tickets.pop(key, 0.0)
         if until > now:
             if is_near:
@@ -159,10 +164,11 @@ class Access:
         if share is not None and share.until > now:
             share.link = ""
             return self._let_in(share.role, address, label, share)
-        self._note_wrong(address)
-        raise AccessRefused("this link was used already, or has expired; `fairlead web` prints a new one")
+        self._refuse_wrong(
+            address, "this link was used already, or has expired; `fairlead web` prints a new one"
+        )
 
-    def _wait(self, key: str, address: str, label: str) -> Waiting:
+    def _wait(self, key: str, address: str, label: str) -> tuple[str, Waiting]:
         now = self._clock()
         self._waiting = {each: found for each, found in self._waiting.items() if found.until > now}
         if len(self._waiting) >= limits.MAX_WAITING:
@@ -172,15 +178,18 @@ class Access:
             each for each in iter(lambda: f"{secrets.randbelow(1_000_000):06}", "") if each not in taken
         )
         decided = asyncio.get_running_loop().create_future()
-        self._waiting[key] = Waiting(code, address, label, now + limits.CONFIRM_SECONDS, decided)
-        return self._waiting[key]
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        until = now + limits.CONFIRM_SECONDS
+        self._waiting[key] = Waiting(code, address, label, until, decided, digest(secret))
+        return secret, self._waiting[key]
 
-    def _confirmed(self, key: str, waiting: Waiting, address: str) -> tuple[str, Visitor] | Waiting:
-        if waiting.address != address:
-            self._note_wrong(address)
-            raise AccessRefused("another browser has used this link")
+    def _confirmed(
+        self, key: str, waiting: Waiting, address: str, proof: str
+    ) -> tuple[str, Visitor | Waiting]:
+        if not secrets.compare_digest(waiting.proof, digest(proof)):
+            self._refuse_wrong(address, "another browser has used this link")
         if not waiting.decided.done() and waiting.until > self._clock():
-            return waiting
+            return proof, waiting
         del self._waiting[key]
         if waiting.decided.done() and waiting.decided.result():
             return self._let_in("owner", address, waiting.label)
@@ -202,7 +211,7 @@ class Access:
 
     def _let_in(
         self, role: RoleName, address: str, label: str, share: Share | None = None
-    ) -> tuple[str, Visitor]:
+    ) -> tuple[str, Visitor | Waiting]:
         now = self._clock()
         until = share.until if share is not None else now + limits.VISIT_SECONDS
         grant, secret = self._granted(role, until, label, address, share.id if share is not None else "")
@@ -300,13 +309,15 @@ class Access:
             found = self._visitors[grant.id] = Visitor(grant, share)
         return found
 
-    def _note_wrong(self, address: str) -> None:
-        """A wrong secret came from an address."""
+    def _refuse_wrong(self, address: str, why: str) -> NoReturn:
+        """A wrong ticket came from an address: count it, and raise AccessRefused."""
+        self._check_tries(address)
         now = self._clock()
         if len(self._wrong) >= limits.ALL_WRONG_TRIES:
             self._wrong = {each: tries for each, tries in self._wrong.items() if tries[-1] > now - 60}
         self._wrong.setdefault(address, deque(maxlen=limits.WRONG_TRIES)).append(now)
         self._all_wrong.append(now)
+        raise AccessRefused(why)
 
     def _check_tries(self, address: str) -> None:
         since = self._clock() - 60

@@ -87,7 +87,7 @@ class App:
         self.console = Console(hub, access)
         self.errors = 0
         self._has_tls = has_tls or proxied.startswith("https")
-        self._proxied = proxied.partition("://")[2]
+        self._is_proxied = bool(proxied)
         self._pages = static.read_pages() if pages is None else pages
         self._openapi = openapi()
         router = Router(routes=self._routes(), redirect_slashes=False, default=_Open(self._nothing))
@@ -152,7 +152,14 @@ class App:
                 raise BadRequest(400, "request/invalid-params", "the ticket is missing")
             address = scope["client"][0]
             label = header(scope, b"user-agent") or ""
-            found = self.access.redeem(ticket, address, label, is_near=self._is_near(scope))
+            proof = given.get("proof")
+            secret, found = self.access.redeem(
+                ticket,
+                address,
+                label,
+                is_near=self._is_near(scope),
+                proof=proof if type(proof) is str else "",
+            )
         except (BadRequest, AccessRefused) as error:
             await sent_fault(scope, send, error.status, error.code, str(error))
             return
@@ -160,20 +167,21 @@ class App:
             return
         if isinstance(found, Waiting):
             self.hub.post("web/waiting", {})
-            await sent_json(scope, send, 202, {"ok": True, "data": {"wait": True, "code": found.code}})
+            data = {"wait": True, "code": found.code, "proof": secret}
+            await sent_json(scope, send, 202, {"ok": True, "data": data})
             return
-        secret, visitor = found
-        share = visitor.share
-        self.hub.post("web/came-in", {"id": visitor.grant.id})
+        share = found.share
+        self.hub.post("web/came-in", {"id": found.grant.id})
         to = f"/#/s/{share.session}" if share is not None else "/"
-        cookie = self._set_cookie(secret, max(1, int(visitor.until - time.time())))
+        cookie = self._set_cookie(secret, max(1, int(found.until - time.time())))
         await sent_json(scope, send, 200, {"ok": True, "data": {"to": to}}, (cookie,))
 
     def _is_near(self, scope: Scope) -> bool:
-        """True if a browser of this machine asks, and nobody else through a proxy."""
-        is_proxied = bool(self._proxied) and (header(scope, b"host") or "").lower() == self._proxied
+        """True if a browser of this machine asks, and nobody else through a proxy. If there is a proxy, no
+        header tells that: it may say nothing of itself, and others write what they like."""
         is_forwarded = any(header(scope, each) is not None for each in _FORWARDED)
-        return is_near(scope["client"][0], scope["server"][0]) and not is_proxied and not is_forwarded
+        near = is_near(scope["client"][0], scope["server"][0])
+        return near and not self._is_proxied and not is_forwarded
 
     def _set_cookie(self, value: str, seconds: int) -> tuple[bytes, bytes]:
         secure = "; Secure" if self._has_tls else ""

@@ -10,10 +10,12 @@ const code = document.getElementById("code");
 const ticket = decodeURIComponent(location.hash.slice(1));
 history.replaceState(null, "", location.pathname);
 
+let proof; // what the console gave this browser while it waits to be let in
+
 async function enter() {
   let answer;
   try {
-    answer = await posted("/in", { ticket });
+    answer = await posted("/in", { ticket, proof });
   } catch (refused) {
     said.textContent = visible(refused.message);
     if (refused.isAway) setTimeout(enter, AGAIN);
@@ -24,6 +26,7 @@ async function enter() {
     said.textContent = "Somebody has to let this browser in: confirm this code with `fairlead web` or in the console under Health.";
     code.textContent = visible(answer.data.code);
     code.hidden = false;
+    proof = answer.data.proof;
     setTimeout(enter, AGAIN);
     return;
   }
