@@ -10,6 +10,18 @@ MAX_HEADER = 16 * 1024
 """Bytes of a request's line and headers."""
 MAX_BODY = 8 * 1024 * 1024
 """Bytes of a request's body: a prompt with a long text in it."""
+MAX_WRITER_BODY = 512 * 1024
+"""Bytes of a body of who may write in one session: a prompt, or what is pasted."""
+MAX_WATCHER_BODY = 16 * 1024
+"""Bytes of a body of who may only look at one session: a few parameters."""
+MAX_BODIES = 64 * 1024 * 1024
+"""Bytes of the bodies of all ops at a time, from their first byte until the answer;"""
+MAX_SHARES_BODIES = 8 * 1024 * 1024
+"""and of those of shares, so that there is always room for the others."""
+MAX_VALUES = 20_000
+"""Values in a body: each takes many times the memory and time of its bytes."""
+SMALL_BODY = 64 * 1024
+"""Bytes of a body that is read at once; a longer one is read in a thread."""
 MAX_TICKET_BODY = 4096
 """Bytes of what comes before anybody is let in."""
 HEADER_SECONDS = 10.0

@@ -11,7 +11,7 @@ from . import limits, roles
 from .access import AccessRefused, Visitor
 from .hub import Hub
 from .shared import shared_row
-from .wired import BadRequest, Gone, Receive, Scope, Send, fault, json_of, sent_json
+from .wired import BadRequest, Gone, Held, Receive, Room, Scope, Send, fault, json_of, sent_json
 
 _STATUS = {
     "request/not-found": 404,
@@ -34,6 +34,8 @@ class Ops:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.running = 0
+        self._room = Room(limits.MAX_BODIES)
+        self._room_of_shares = Room(limits.MAX_SHARES_BODIES, self._room)
         self.counts: dict[tuple[str, int], int] = {}
         """How often each op was asked, by the answer's status."""
 
@@ -50,16 +52,19 @@ class Ops:
     async def _answer(
         self, scope: Scope, receive: Receive, visitor: Visitor, op: str
     ) -> tuple[int, dict[str, Any]]:
-        try:
-            params = roles.given_to(visitor, op, await json_of(scope, receive))
-        except (AccessRefused, BadRequest) as error:
-            return error.status, fault(error.code, str(error))
         if visitor.ops >= limits.MAX_OPS or self.running >= limits.MAX_ALL_OPS:
             return 429, fault("web/too-many", "too many requests at a time")
         visitor.ops += 1
         self.running += 1
         try:
-            return await self._with_patience(receive, visitor, op, params)
+            # what may not be asked is refused before any of its body is read
+            roles.check_op(visitor, op)
+            with Held(self._room if visitor.share is None else self._room_of_shares) as held:
+                given = await json_of(scope, receive, _longest(visitor), held)
+                params = roles.given_to(visitor, op, given)
+                return await self._with_patience(receive, visitor, op, params)
+        except (AccessRefused, BadRequest) as error:
+            return error.status, fault(error.code, str(error))
         finally:
             visitor.ops -= 1
             self.running -= 1
@@ -94,8 +99,8 @@ class Ops:
             await self._hub.here()
             if visitor.share is not None:
                 await shared_row(self._hub, visitor.share)
-            if op == "approval_settle" and visitor.share is not None:
-                await self._check_question(visitor, params)
+            if op in ("approvals", "approval_settle") and visitor.share is not None:
+                await self._check_question(visitor, params.get("token"))
             if op == "terminal_start":
                 params.setdefault("cwd", os.path.expanduser("~"))
                 params.setdefault("env", dict(os.environ))
@@ -103,7 +108,8 @@ class Ops:
         except AccessRefused as error:
             return error.status, fault(error.code, str(error))
         except RequestError as error:
-            return status_of(error.code), fault(error.code, str(error))
+            message = roles.error_for(visitor, op, error.code, str(error))
+            return status_of(error.code), fault(error.code, message)
         except (ConnectionError, TimeoutError, OSError) as error:
             return 503, fault("web/away", str(error) or "the daemon is away")
         except (TypeError, ValueError, RecursionError) as error:  # what EDN has no word for
@@ -112,12 +118,21 @@ class Ops:
             await self._hub.look_at_questions()
         return 200, {"ok": True, "data": answer}
 
-    async def _check_question(self, visitor: Visitor, params: dict[str, Any]) -> None:
-        """Raise AccessRefused unless a question is one of the session that is shared."""
-        found = await self._hub.ask("approvals", token=params.get("token"))
-        share = visitor.share
-        if share is None or not all(roles.is_about(share, each) for each in found["approvals"]):
-            raise AccessRefused("this question is of another session", "web/share")
+    async def _check_question(self, visitor: Visitor, token: Any) -> None:
+        """Raise AccessRefused unless a token is just that of a question that the visitor's list has: the
+        daemon also takes the beginning of one, and the name of a session, and tells of closed ones."""
+        if token is None:
+            return
+        mine = roles.seen_by(visitor, "approvals", await self._hub.ask("approvals"))["approvals"]
+        if not any(each.get("token") == token for each in mine):
+            raise roles.not_here()
+
+
+def _longest(visitor: Visitor) -> int:
+    """How many bytes a visitor's body may have."""
+    if visitor.share is None:
+        return limits.MAX_BODY
+    return limits.MAX_WRITER_BODY if roles.may_write(visitor) else limits.MAX_WATCHER_BODY
 
 
 async def _left(receive: Receive) -> None:

@@ -28,6 +28,7 @@ from ..system.settings import SettingError, Settings, safe_dir
 from . import limits
 from .access import Access, AccessRefused
 from .app import App
+from .frames import FrameProtocol
 from .hub import Hub
 from .peers import protocol_for
 from .places import Listening, Places
@@ -155,7 +156,7 @@ class _Process:
             uvicorn.Config(
                 self._app.guard,
                 http=protocol_for(self._hub.agent_programs, any_user=bool(listen.origin)),
-                ws="websockets-sansio",
+                ws=FrameProtocol,
                 ws_max_size=limits.MAX_KEYS,
                 ws_per_message_deflate=False,
                 loop="asyncio",

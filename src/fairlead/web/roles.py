@@ -70,20 +70,25 @@ def may_write(visitor: Visitor) -> bool:
     return visitor.role in ("owner", "writer")
 
 
-def given_to(visitor: Visitor, op: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters with which an op may be asked. Names have underscores afterwards.
-    Raises AccessRefused."""
+def check_op(visitor: Visitor, op: str) -> None:
+    """Raise AccessRefused if a visitor may not ask this at all, whatever the parameters are."""
     if op not in OPS or op in NOT_OVER_HTTP:
         raise AccessRefused(f"no op {op!r:.60} over HTTP", "request/not-found", 404)
     if op not in OPS_OF[visitor.role]:
         raise AccessRefused(f"a {visitor.role} may not {op}", "web/role")
+
+
+def given_to(visitor: Visitor, op: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with which an op may be asked. Names have underscores afterwards.
+    Raises AccessRefused."""
+    check_op(visitor, op)
     entry = OPS[op]
     known = (*entry.required, *entry.optional)
     given = {name.replace("_", "-"): value for name, value in params.items() if value is not None}
     if "ui-action" in given:
         given["ui/action"] = given.pop("ui-action")
-    if unknown := sorted(given.keys() - set(known)):
-        raise AccessRefused(f"{op} takes no parameter {unknown[0]!r:.60}", "request/invalid-params", 400)
+    if unknown := given.keys() - set(known):
+        raise AccessRefused(f"{op} takes no parameter {min(unknown)!r:.60}", "request/invalid-params", 400)
     if visitor.share is not None:
         _bind(visitor.share, op, given, known)
     return {name.replace("-", "_"): value for name, value in given.items()}
@@ -121,6 +126,27 @@ def is_about(share: Share, data: dict[str, Any]) -> bool:
     return about == share.session
 
 
+NOT_FOUND = "request/not-found"
+_NAMES_OTHERS = frozenset(("approvals", "approval_settle", "verify_report"))
+"""Ops of shares whose parameters name something of any session, and so their errors, too."""
+
+
+def not_here() -> AccessRefused:
+    """The one answer for a share to all that is not of its session: it is the same for what is of another one
+    and for what there is not, so it tells nothing of others."""
+    return AccessRefused("there is no such thing in the session of this link", NOT_FOUND, 404)
+
+
+def error_for(visitor: Visitor, op: str, code: str, message: str) -> str:
+    """What a visitor is told of an error of the daemon, whose own words may name other sessions, their
+    questions and who answered those."""
+    if visitor.share is None:
+        return message
+    if code == NOT_FOUND:
+        return str(not_here())
+    return "this was refused" if op in _NAMES_OTHERS else message
+
+
 def seen_by(visitor: Visitor, op: str, answer: dict[str, Any]) -> dict[str, Any]:
     """The part of an answer that a visitor may see. Raises AccessRefused if there is none."""
     share = visitor.share
@@ -135,7 +161,9 @@ def seen_by(visitor: Visitor, op: str, answer: dict[str, Any]) -> dict[str, Any]
             return {"approvals": rows}
         case "verify_report":
             if not is_about(share, answer.get("report") or {}):
-                raise AccessRefused("this link is for another session", "web/share")
+                raise not_here()
         case "session_find":
-            return {"session": answer.get("session"), "others": []}
+            if (answer.get("session") or {}).get("id") != share.session:
+                raise not_here()
+            return {"session": answer["session"], "others": []}
     return answer

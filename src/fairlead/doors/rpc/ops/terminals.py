@@ -36,6 +36,8 @@ MAX_WAIT = 24 * 3600.0
 """Seconds that `terminal_wait` waits at the most."""
 MAX_MATCHES = 1000
 """How many matches `terminal_search` gives at the most."""
+MAX_SOUGHT = 4000
+"""How many characters a text may have that is looked for."""
 MAX_LINES = 50_000
 """How many lines `terminal_lines` gives at once at the most."""
 FOLLOWED_LINES = 10_000
@@ -300,6 +302,7 @@ class TerminalOps:
         if (needle is None) == (regex is None):
             raise OpError(ErrorCode.INVALID_PARAMS, "expected either :needle or :regex")
         text, given = needle or regex or "", "needle" if regex is None else "regex"
+        _check_length(given, text)
         try:
             compiled(text, literal=regex is None)  # a wrong one costs nothing more
             search = session.screen.searcher(text, regex=regex is not None, limit=min(limit, MAX_MATCHES))
@@ -334,6 +337,7 @@ class TerminalOps:
             raise OpError(ErrorCode.INVALID_PARAMS, "expected at least one of :text, :regex, :idle and :exit")
         if len(request_id) > MAX_REQUEST_ID:
             raise invalid("request-id", f"at most {MAX_REQUEST_ID} characters")
+        _check_length("text", text or "")
         try:
             patterns = [compiled(text, literal=True)] if text is not None else []
             patterns += [compiled(regex, multiline=True)] if regex is not None else []
@@ -404,6 +408,12 @@ class TerminalOps:
             session.stop_recording()
             return fields(path=recording)
         return fields(path=self._host.record(session.id, path))
+
+
+def _check_length(given: str, text: str) -> None:
+    """Raise OpError if a text to look for is too long to be looked for in every line."""
+    if len(text) > MAX_SOUGHT:
+        raise invalid(given, f"at most {MAX_SOUGHT} characters, not {len(text)}")
 
 
 def _host_fault(error: HostError) -> OpError:
