@@ -127,6 +127,37 @@ def test_a_permission_is_shown_whole_and_answered_in_the_agents_own_form(
     assert "denied by a person" in decided(printed)["message"]
 
 
+@pytest.mark.parametrize("characters", [200, 800])
+def test_what_always_allows_is_listed_whole(hosting: Hosting, tmp_path: Path, characters: int) -> None:
+    work = Hooked(hosting, tmp_path, f"listed{characters}")
+    place = "/srv/" + "x" * characters
+    suggested: list[dict[str, Any]] = [
+        {"type": "addDirectories", "directories": [place + "\u3164end"], "destination": "session"},
+        {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
+    ]
+    asked = work.ask(permission_suggestions=suggested)
+    token = work.question()["token"]
+    row = f'always ("Always allow: access to {place}<U+3164>end (session), mode acceptEdits (session)")\n'
+    for words in ((), ("show", token)):
+        assert row in hosting.run("approvals", *words).stdout
+    work.settle(allowed=False)
+    work.over(asked)
+
+
+def test_what_always_would_allow_is_not_offered_if_it_can_not_be_shown_whole(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    work = Hooked(hosting, tmp_path, "hidden")
+    places = ["/srv/" + "\u3164" * 200]
+    suggested = [{"type": "addDirectories", "directories": places, "destination": "session"}]
+    asked = work.ask(permission_suggestions=suggested)
+    question = work.question()
+    assert question["options"] == ["allow", "deny"]
+    assert "what 'always' would allow is too long to be shown whole" in question["reason"]
+    work.settle(allowed=False)
+    work.over(asked)
+
+
 def test_a_file_in_the_agents_directory_is_named_from_there() -> None:
     said = {"cwd": "/srv/garden", "hook_event_name": "PermissionRequest", "tool_name": "Write"}
 

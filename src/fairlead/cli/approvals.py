@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 VERBS = ("allow", "always", "deny", "dismiss", "answer", "show")
 LISTED_LINES, LISTED_CHARACTERS = 40, 4000
 """How much of what will happen is shown in the list; `show` shows all."""
+ANSWERS_CHARACTERS = 100
+"""How long the names of all answers may be to be in one line."""
 
 COMMAND = Command(
     "approvals",
@@ -203,11 +205,20 @@ def _who(row: dict[str, Any]) -> str:
     return asker(row.get("session_name") or "", row["session_id"], row.get("project") or "")
 
 
+def _answers(row: dict[str, Any]) -> list[str]:
+    """The answers with their whole names: in one line if there is room, else each in its own."""
+    from ..formats.shown import answer_name
+
+    found = [answer_name(*each) for each in zip(row["options"], row.get("labels") or (), strict=False)]
+    joined = ", ".join(found)
+    return [joined] if found and len(joined) <= ANSWERS_CHARACTERS else found
+
+
 def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
     """A question: its token and what will happen in a line, and below that all that belongs to it."""
     import time
 
-    from ..formats.shown import answers, one_line, several_lines, visible
+    from ..formats.shown import one_line, several_lines, visible
 
     token, summary = row["token"] or row["session_name"], one_line(row["summary"], LISTED_CHARACTERS)
     lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
@@ -221,12 +232,14 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
         and f"`fairlead approvals answer {token} {'TEXT' if row.get('takes_text') else 'NUMBER'}`",
         "why": row["reason"],
         "who": _who(row),
-        "answer": answers(zip(row["options"], row["labels"])) if row.get("labels") else "",
+        "answer": _answers(row),
         "do": _attach(row) if row["kind"] == "terminal" else _command(row),
         "asked": row["asked_at"] and time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["asked_at"])),
     }
     for name, value in details.items():
-        if value:
+        if isinstance(value, list):
+            lines += [f"    {name:<6} {each}" for each in value]
+        elif value:
             lines.append(f"    {name:<6} {one_line(value, LISTED_CHARACTERS)}")
     if is_whole:
         whole = visible(row["preview"]).strip("\n")

@@ -59,7 +59,7 @@ MAX_WHOLE = 120_000
 """How many characters of what an agent wants to do are sent; with more it can only be denied."""
 MAX_WORDS = 500
 """How many characters of what a hook says are evidence of an agent's state."""
-MAX_RULES = 160
+MAX_RULES = 900
 """How many characters the rules may have that an answer adds, to be shown in its name."""
 
 

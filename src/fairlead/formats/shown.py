@@ -29,7 +29,9 @@ BREAK = " ⏎ "
 TITLE_COLUMNS = 120
 """How wide a call's one line may be."""
 MAX_QUOTED = 80
-"""How many characters of a name are shown that somebody else chose."""
+"""How many characters of a name are shown that somebody else chose,"""
+MAX_ANSWER_NAME = 1000
+"""and of an answer's, which says what that does: none that allows more than it shows is offered."""
 MAX_LABEL = 48
 """How many characters of what was said name a session that has no name."""
 MAX_NAME = 200
@@ -264,22 +266,36 @@ def asked_about(
     return "\n".join(row for row in rows if row)
 
 
-def quoted(text: str) -> str:
+def quoted(text: str, characters: int = MAX_QUOTED) -> str:
     """A name that somebody else chose, so that it is seen where it ends.
 
     >>> quoted('x"), deny ("Reject')
     '"x\\\\"), deny (\\\\"Reject"'
     """
-    return json.dumps(one_line(text, MAX_QUOTED), ensure_ascii=False)
+    return json.dumps(one_line(text, characters), ensure_ascii=False)
+
+
+def fits(label: str) -> bool:
+    """True if all that an answer's name says has room, with its hidden characters by their code points.
+
+    >>> fits("Always allow: mode acceptEdits"), fits("\u3164" * 200)
+    (True, False)
+    """
+    return len(label) <= MAX_ANSWER_NAME and len(_in_line(label)) <= MAX_ANSWER_NAME
+
+
+def answer_name(value: str, label: str, characters: int = MAX_ANSWER_NAME) -> str:
+    """An answer of a question, by its value and what it is called."""
+    return f"{value} ({quoted(label, characters)})"
 
 
 def answers(options: Iterable[tuple[str, str]]) -> str:
-    """The answers that a question has, each by its value and what it is called.
+    """The answers that a question has, for an error: of long names only the ends.
 
     >>> answers([("1", "red"), ("deny", "Don't answer")])
     '1 ("red"), deny ("Don\\'t answer")'
     """
-    return ", ".join(f"{value} ({quoted(label)})" for value, label in options)
+    return ", ".join(answer_name(value, label, MAX_QUOTED) for value, label in options)
 
 
 def asker(session_name: str, session_id: str | None, project: str) -> str:

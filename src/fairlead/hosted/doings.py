@@ -382,6 +382,8 @@ class Doings:
         reason = f"{agent} asks for permission"
         if not (is_whole := shown.is_whole(call)):
             reason += "; it is too long to be shown whole, so it can only be denied"
+        elif not all(shown.is_shown_whole(each) for each in asked.options):
+            reason += "; an answer that is too long to be shown whole is not offered"
         approval = Approval(
             secrets.token_hex(4),
             call.id,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
 
 from ..agent.events import Choice
 from ..agent.tools import diff
-from ..formats.shown import middle, visible
+from ..formats.shown import MAX_ANSWER_NAME, fits, middle, one_line, visible
 from ..sessions.questions import ALLOW, ALWAYS, DENY
 from ..wire import acp
 from .state import OpenCall
@@ -50,6 +51,7 @@ _MEANINGS = {
     "reject_always": ("Always reject", "reject always", "never"),
 }
 """What a kind of answer does, and other names that say no less."""
+_REJECTING = ("reject_once", "reject_always")
 _PLAIN = {ALWAYS.value: ALLOW.value, _NEVER: DENY.value}
 
 
@@ -165,11 +167,12 @@ def is_whole(call: OpenCall) -> bool:
 
 def choices(options: tuple[acp.PermissionOption, ...], *, may_allow: bool) -> tuple[Choice, ...]:
     """An agent's options under names that every door knows: there is always one that allows, if the agent
-    has any such and it may be, and one that denies, if need be by ending the turn."""
+    has any such, it may be and can be shown whole, and one that denies, if need be by ending the turn."""
     found: list[Choice] = []
     taken: set[str] = set()
     if not may_allow:
-        options = tuple(each for each in options if each.kind in ("reject_once", "reject_always"))
+        options = tuple(each for each in options if each.kind in _REJECTING)
+    options = tuple(each for each in options if each.kind in _REJECTING or is_shown_whole(each))
     for option in sorted(options, key=lambda each: [*_VALUES, each.kind].index(each.kind)):
         value = _VALUES.get(option.kind, _OTHER)
         if (plain := _PLAIN.get(value, value)) not in taken:
@@ -178,16 +181,31 @@ def choices(options: tuple[acp.PermissionOption, ...], *, may_allow: bool) -> tu
         while name in taken:
             name, number = f"{value}-{number}", number + 1
         taken.add(name)
-        found.append(Choice(name, label(option), option.option_id))
+        found.append(Choice(name, one_line(label(option), MAX_ANSWER_NAME), option.option_id))
     if DENY.value not in taken:
         found.append(Choice(DENY.value, "Deny, and end the turn", ""))
     return tuple(found)
 
 
+def is_shown_whole(option: acp.PermissionOption) -> bool:
+    """True if all that an answer's name says can be shown: one that allows more is not offered."""
+    return len(option.name) <= 4 * MAX_TITLE and fits(label(option))
+
+
 def label(option: acp.PermissionOption) -> str:
     """An answer as people see it: what it does, by its kind, and what the agent calls it if that differs."""
-    name = visible(" ".join(option.name[: 4 * MAX_TITLE].split()))[:MAX_TITLE]
-    meant = _MEANINGS.get(option.kind)
-    if meant is None:
+    name = visible(" ".join(option.name[: 4 * MAX_TITLE].split()))
+    if option.kind not in _MEANINGS:
         return f"{name} (of an unknown kind)"
-    return name if name.casefold() in [each.casefold() for each in meant] else f"{meant[0]}: {name}"
+    return name if _says_kind(name.casefold(), option.kind) else f"{_MEANINGS[option.kind][0]}: {name}"
+
+
+def _says_kind(name: str, kind: str) -> bool:
+    """True if a name begins with what its kind of answer does, and has no word of another kind."""
+    means = tuple(each.casefold() for each in _MEANINGS[kind])
+    if name in means:
+        return True
+    begins = any(name.startswith(each) and not name[len(each)].isalnum() for each in means)
+    words = {"allow", "yes"} if kind in _REJECTING else {"reject", "deny", "no"}
+    words |= set() if kind.endswith("_always") else {"always", "never"}
+    return begins and words.isdisjoint(re.findall(r"\w+", name))

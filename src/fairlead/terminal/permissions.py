@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from ..formats.shown import one_line, visible
+from ..formats.shown import MAX_ANSWER_NAME, fits, one_line, visible
 from ..sessions.asks import Asks, DurableAsk, TakenToken, TooManyAsked
 from ..sessions.inbox import AskerGone, Inbox, Unheard
 from ..sessions.questions import ALLOW, ALWAYS, DENY, MAX_WHOLE, WITHDRAWN, Answer, AnswerOption, Question
@@ -28,8 +28,8 @@ from .state.rules import live_view, shipped
 
 log = logging.getLogger("fairlead")
 
-MAX_TITLE, MAX_WHAT, MAX_LABEL = 100, 200, 200
-"""How many characters what asks, the line that says what will happen, and the name of an answer have."""
+MAX_TITLE, MAX_WHAT = 100, 200
+"""How many characters what asks, and the line that says what will happen, have."""
 MAX_WORD = 200
 """How many characters an agent's own names and ids have."""
 LOOK_AFTER = 0.2
@@ -219,12 +219,13 @@ class TerminalPermissions(Asks):
                 reason += (
                     f"; its dialog does not show all of it, so it can only be denied here; {IN_TERMINAL}"
                 )
-        if options and dialog is not None:
-            options += [
-                AnswerOption(value, one_line(label, MAX_LABEL)) for value, label in dialog.lasting.items()
-            ]
-        if options and asked.always:
-            options.append(AnswerOption(ALWAYS.value, one_line(asked.always, MAX_LABEL)))
+        lasting = dict(dialog.lasting) if dialog is not None else {}
+        lasting |= {ALWAYS.value: asked.always} if asked.always else {}
+        for value, label in lasting.items() if options else ():
+            if fits(label):
+                options.append(AnswerOption(value, one_line(label, MAX_ANSWER_NAME)))
+            else:
+                reason += f"; what {value!r} would allow is too long to be shown whole; {IN_TERMINAL}"
         if dialog is None or "deny" in dialog.keys:
             options.append(DENY)
         note = {"agent": asked.agent[:MAX_WORD], "call": asked.call[:MAX_WORD]}
