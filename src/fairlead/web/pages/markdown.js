@@ -1,20 +1,23 @@
 // Markdown as agents write it, as elements: paragraphs, headings, lists, tables, quotes, code and links. HTML in
-// it is text. What is not finished yet, as it streams in, shows as far as it is.
+// it is text. What is not finished yet, as it streams in, shows as far as it is. An agent's text may be anything, so
+// all takes time linear in it: no two repetitions of a pattern can match the same, or they are bounded.
 
 import { button, el, outward } from "./dom.js";
 import { isDiff, lines as diffLines } from "./diff.js";
 import { visible } from "./words.js";
 
-const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([^`]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))([^`]*)$/;
+const HEADING = /^ {0,3}(#{1,6})(?=\s)(.*)$/;
 const RULE = /^ {0,3}([-*_])\s*(?:\1\s*){2,}$/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])( +|$)(.*)$/;
-const TABLE_RULE = /^ *\|?( *:?-+:? *\|)+ *(:?-+:?)? *$/;
 const DEEPEST = 12;
+const LONGEST = 100_000; // characters that are drawn as Markdown; the rest is shown as it is
 
 export function markdown(text) {
   const root = el("div.markdown");
-  root.append(...blocks(visible(text).split("\n"), 0));
+  const shown = visible(text);
+  root.append(...blocks(shown.slice(0, LONGEST).split("\n"), 0));
+  if (shown.length > LONGEST) root.append(el("pre", { tabindex: "0" }, shown.slice(LONGEST)));
   return root;
 }
 
@@ -32,7 +35,7 @@ function blocks(rows, depth) {
       found.push(code(rows.slice(at + 1, end).map((each) => dedent(each, fence[1].length)), fence[3].trim()));
       at = end + 1;
     } else if (heading) {
-      found.push(el(`h${Math.min(6, heading[1].length + 2)}`, inline(heading[2])));
+      found.push(el(`h${Math.min(6, heading[1].length + 2)}`, inline(title(heading[2]))));
       at += 1;
     } else if (RULE.test(row)) {
       found.push(el("hr"));
@@ -46,7 +49,7 @@ function blocks(rows, depth) {
       const [list, end] = listOf(rows, at, depth);
       found.push(list);
       at = end;
-    } else if (row.includes("|") && TABLE_RULE.test(rows[at + 1] ?? "")) {
+    } else if (row.includes("|") && isTableRule(rows[at + 1] ?? "")) {
       const end = until(rows, at + 2, (each) => !each.includes("|") || !each.trim());
       found.push(tableOf(rows.slice(at, end)));
       at = end;
@@ -60,6 +63,21 @@ function blocks(rows, depth) {
 }
 
 const begins = (row) => FENCE.test(row) || HEADING.test(row) || RULE.test(row) || /^ {0,3}>/.test(row) || /^ {0,3}([-*+]|1[.)]) /.test(row);
+
+// A heading's text, without the marks that may close it.
+function title(text) {
+  let end = text.trimEnd().length;
+  while (end && text[end - 1] === "#") end -= 1;
+  return text.slice(0, end).trim();
+}
+
+// The line below a table's head: `|---|:-:|`.
+function isTableRule(row) {
+  const cells = row.trim().split("|").map((cell) => cell.trim());
+  if (cells.length < 2) return false;
+  const inner = cells.slice(cells[0] ? 0 : 1, cells.at(-1) ? undefined : -1);
+  return inner.length > 0 && inner.every((cell) => /^:?-+:?$/.test(cell));
+}
 
 function until(rows, at, ends) {
   while (at < rows.length && !ends(rows[at])) at += 1;
@@ -98,7 +116,10 @@ function listOf(rows, at, depth) {
     const indent = item[1].length + item[2].length + Math.min(item[3].length || 1, 4);
     const end = until(rows, at + 1, (row) => row.trim() && row.length - row.trimStart().length < Math.min(indent, margin + 2) && (ITEM.test(row) || begins(row)));
     let last = end;
-    const blank = rows.findIndex((row, place) => place > at && place < end && !row.trim() && rows[place + 1] !== undefined && rows[place + 1].trim() && !/^\s/.test(rows[place + 1]) && !ITEM.test(rows[place + 1]));
+    const isAtMargin = (row) => row.trim() && !/^\s/.test(row) && !ITEM.test(row);
+    let blank = at + 1;
+    while (blank < end && (rows[blank].trim() || !isAtMargin(rows[blank + 1] ?? ""))) blank += 1;
+    if (blank >= end) blank = 0;
     if (blank > 0) last = blank; // a paragraph at the margin after a blank line ends the list
     const inner = [item[4], ...rows.slice(at + 1, last).map((row) => dedent(row, indent))];
     list.append(el("li", depth < DEEPEST ? tight(task(inner), depth) : inner.join("\n")));
@@ -130,29 +151,62 @@ function tableOf(rows) {
 
 // --- within a paragraph --------------------------------------------------------------------------------------
 
-const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|!?\[((?:\\.|[^\]\\\n])*)\]\(\s*<?((?:[^()\s<>]|\([^()\s]*\))*)>?(?:\s+"[^"\n]*")?\s*\)|<((?:https?:\/\/|mailto:)[^\s<>]+)>|\b(https?:\/\/[^\s<>`"')\]]+[^\s<>`"')\].,;:!?*_])|(\*\*|__)(?=\S)([\s\S]*?\S)\7|(?<![\w*])(\*)(?=[^\s*])([^*\n]*?[^\s*])\*(?![\w*])|(?<!\w)(_)(?=[^\s_])([^_\n]*?[^\s_])_(?!\w)|~~(?=\S)([\s\S]*?\S)~~|\\([!-/:-@[-`{-~])|( {2,}|\\)\n/g;
+const CODE = "\u0001"; // stands for a code span; `visible` leaves no such character in a text
+const INLINE = /(\u0001)|!?\[((?:\\.|[^\]\\\n]){0,500})\]\(\s{0,9}<?((?:[^()\s<>\u0001]|\([^()\s\u0001]{0,200}\)){0,2000})>?(?:\s{1,9}"[^"\n\u0001]{0,200}")?\s{0,9}\)|<((?:https?:\/\/|mailto:)[^\s<>\u0001]{1,2000})>|\b(https?:\/\/[^\s<>`"')\]\u0001]{1,2000}[^\s<>`"')\].,;:!?*_\u0001])|(\*\*|__)(?=\S)([\s\S]{0,1000}?\S)\6|(?<![\w*])\*(?=[^\s*])([^*\n]{0,1000}?[^\s*])\*(?![\w*])|(?<!\w)_(?=[^\s_])([^_\n]{0,1000}?[^\s_])_(?!\w)|~~(?=\S)([\s\S]{0,1000}?\S)~~|\\([!-/:-@[-`{-~])|(?:(?<! ) {2,}|\\)\n/g;
 const LONGEST_INLINE = 10_000;
 
-export function inline(text, depth = 0) {
-  if (text.length > LONGEST_INLINE || depth > 6) return [text];
-  const parts = [];
+export function inline(text) {
+  if (text.length > LONGEST_INLINE) return [text];
+  const [rest, codes] = withoutCode(text);
+  return parts(rest, codes[Symbol.iterator](), 0);
+}
+
+// A text with a mark for each code span, and those spans: from a run of backticks to the next one as long.
+function withoutCode(text) {
+  const runs = [...text.matchAll(/\\[!-/:-@[-`{-~]|`+/g)];
+  const ends = new Map(); // by length, where runs that may end a span are, the last one first
+  for (const found of [...text.matchAll(/`+/g)].reverse()) {
+    const size = found[0].length;
+    if (!ends.has(size)) ends.set(size, []);
+    ends.get(size).push(found.index);
+  }
+  const codes = [];
+  let rest = "";
+  let at = 0;
+  for (const { 0: run, index } of runs) {
+    if (index < at || run[0] !== "`") continue;
+    const begin = index + run.length;
+    const places = ends.get(run.length) ?? [];
+    while (places.length && places.at(-1) < begin) places.pop();
+    if (!places.length) continue;
+    const end = places.at(-1);
+    rest += text.slice(at, index) + CODE;
+    codes.push(text.slice(begin, end));
+    at = end + run.length;
+  }
+  return [rest + text.slice(at), codes];
+}
+
+function parts(text, codes, depth) {
+  if (depth > 6) return [text.replaceAll(CODE, () => codes.next().value)];
+  const made = [];
   let last = 0;
   for (const found of text.matchAll(INLINE)) {
-    if (found.index > last) parts.push(text.slice(last, found.index));
+    if (found.index > last) made.push(text.slice(last, found.index));
     last = found.index + found[0].length;
-    const [whole, tick, codeText, label, target, angled, bare, , strong, , star, , underscore, gone, escaped] = found;
-    if (tick) parts.push(el("code", codeText.replace(/^ (.*) $/s, "$1").replaceAll("\n", " ")));
-    else if (label !== undefined) parts.push(link(target, inline(label || target, depth + 1)));
-    else if (angled || bare) parts.push(link(angled ?? bare, [angled ?? bare]));
-    else if (strong !== undefined) parts.push(el("strong", inline(strong, depth + 1)));
-    else if (star !== undefined) parts.push(el("em", inline(star, depth + 1)));
-    else if (underscore !== undefined) parts.push(el("em", inline(underscore, depth + 1)));
-    else if (gone !== undefined) parts.push(el("del", inline(gone, depth + 1)));
-    else if (escaped !== undefined) parts.push(escaped);
-    else parts.push(whole.endsWith("\n") ? el("br") : whole);
+    const [whole, code, label, target, angled, bare, , strong, star, underscore, gone, escaped] = found;
+    if (code) made.push(el("code", codes.next().value.replace(/^ (.*) $/s, "$1").replaceAll("\n", " ")));
+    else if (label !== undefined) made.push(link(target, parts(label || target, codes, depth + 1)));
+    else if (angled || bare) made.push(link(angled ?? bare, [angled ?? bare]));
+    else if (strong !== undefined) made.push(el("strong", parts(strong, codes, depth + 1)));
+    else if (star !== undefined) made.push(el("em", parts(star, codes, depth + 1)));
+    else if (underscore !== undefined) made.push(el("em", parts(underscore, codes, depth + 1)));
+    else if (gone !== undefined) made.push(el("del", parts(gone, codes, depth + 1)));
+    else if (escaped !== undefined) made.push(escaped);
+    else made.push(whole.endsWith("\n") ? el("br") : whole);
   }
-  if (last < text.length) parts.push(text.slice(last));
-  return parts;
+  if (last < text.length) made.push(text.slice(last));
+  return made;
 }
 
 // A link to a file of the project can't be opened here; its name is shown.
