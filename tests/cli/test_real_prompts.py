@@ -26,7 +26,7 @@ BLOCKED = 3
 class RealTerminal:
     """An agent in the session `work`."""
 
-    def __init__(self, agent: RecordedAgent, home: Path) -> None:
+    def __init__(self, agent: RecordedAgent, home: Path, *, hooked: bool = False) -> None:
         self.agent = agent
         if agent.has_tools:
             peers.npm(agent.command[0])
@@ -40,6 +40,11 @@ class RealTerminal:
         argv, environment, self.project = place_for(agent, home, self.model)
         self.hosting = Hosting()
         self.hosting.patience = PATIENCE
+        if hooked:
+            path = f"{agent.program.parent}:{self.hosting.environment['PATH']}"  # its version is asked
+            install = {**self.hosting.environment, **environment, "PATH": path}
+            words = [*self.hosting.command, "hook", "--install", agent.rules]
+            subprocess.run(words, env=install, check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL)
         pairs = [f"{name}={value}" for name, value in environment.items()]
         size = ("--cols", "100", "--rows", "40")
         place = ("--cwd", str(self.project))
@@ -189,5 +194,30 @@ def test_aider_takes_prompts_each_once_and_a_draft_gets_none(tmp_path: Path) -> 
         assert {token: real.heard(token) for token in delivered} == dict.fromkeys(delivered, 1)
         assert all(map(real.is_whole, delivered))
         assert real.heard("draft-0") == 0
+    finally:
+        real.close()
+
+
+@pytest.mark.parametrize("hooked", [False, True], ids=["screen", "hooks"])
+@pytest.mark.parametrize("name", ["claude", "claude-new"])
+def test_prompts_of_many_lines_are_done_one_right_after_the_other(
+    tmp_path: Path, name: str, hooked: bool
+) -> None:
+    """After a paste, Claude Code has another footer for seconds, also when its answer is long there."""
+    real = RealTerminal(AGENTS[name], tmp_path / "home", hooked=hooked)
+    try:
+        real.model.pause = 0.0
+        texts = [
+            "\n".join(f"row {row} of {token}," for row in range(lines))
+            for token, lines in (("ash", 5), ("birch", 12), ("cedar", 5), ("date", 12))
+        ]
+        for text in texts:
+            words = ("prompt", "work", text, "--wait", "--timeout", str(PATIENCE), "--json")
+            done = real.hosting.run(*words, check=False)
+            assert done.returncode == 0, (done.stdout, done.stderr, real.hosting.screen("work"))
+            assert json.loads(done.stdout)["outcome"] == "done"
+        asked = max((each for each in real.model.asked if each.tools), key=lambda each: len(each.messages))
+        said = ["".join(each.text.split()) for each in asked.messages if each.role == "user"]
+        assert [sum("".join(text.split()) in each for each in said) for text in texts] == [1] * len(texts)
     finally:
         real.close()

@@ -68,6 +68,7 @@ def test_only_an_empty_input_of_claude_code_is_taken_for_one(name: str) -> None:
             [RULE, "> ", RULE, "  ? for shortcuts", "Proceed?", " ❯ 1. Yes", "   2. No"],
             "",
         ),
+        ("the footer after a paste", [RULE, "❯ ", RULE, "  paste again to expand     ● high"], "empty"),
         ("a quotation between two lines", [RULE, "> ", RULE, "The end."], ""),
         ("lines of different lengths", [RULE[:60], "> ", RULE, "  ? for shortcuts"], ""),
         (
