@@ -101,6 +101,54 @@ def test_a_session_that_ended_in_its_turn_is_not_in_the_way_of_others(lent: Host
     assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
 
 
+def test_a_turn_whose_agent_ended_without_a_word_ends_with_it(lent: Hosting, tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    names = ("left", "killed", "next")
+    for name in names:
+        lent.start(name, "exec cat", "--cwd", str(project))
+
+    def turn(name: str, event: str) -> None:
+        lent.ask("terminal_turn", name=name, event=event, agent="claude", prompt="do it")
+
+    for name in names[:2]:
+        turn(name, "start")
+    turn("left", "session-ended")  # its shell goes on
+    pid = lent.ask("session_find", name="killed")["session"]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    lent.until(lambda: lent.ask("session_find", name="killed")["session"]["state"] == "ended")
+    turn("next", "start")
+    write(project, "a.py", "agent\n")
+    turn("next", "stop")
+    for name in names[:2]:
+        told = lent.run("undo", name, "--dry-run", check=False)
+        assert "nothing to undo: no file was changed" in told.stderr
+    assert lent.run("undo", "next", "--dry-run").stdout == "~ a.py\n"
+    lent.run("undo", "next", "-y")
+    assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+
+
+def test_what_a_session_did_that_is_gone_is_undone_by_its_name(tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    hosting = Hosting()
+    try:
+        hosting.start("hedge", "exec cat", "--cwd", str(project))
+        turn = {"name": "hedge", "agent": "claude", "prompt": "do it"}
+        hosting.ask("terminal_turn", event="start", **turn)
+        write(project, "a.py", "agent\n")
+        hosting.ask("terminal_turn", event="stop", **turn)
+        hosting.run("stop", "hedge")
+        hosting.kill_daemon()
+        assert hosting.run("undo", "hedge", "--dry-run").stdout == "~ a.py\n"
+        hosting.run("undo", "hedge", "-y")
+        assert (project / "a.py").read_text() == "one = 1\ntwo = 2\n"
+        hosting.run("undo", "hedge", "--redo", "-y")
+        assert (project / "a.py").read_text() == "agent\n"
+        unknown = hosting.run("undo", "weeds", "-y", check=False)
+        assert "no session 'weeds'" in unknown.stderr
+    finally:
+        hosting.close()
+
+
 def test_an_undo_whose_daemon_is_killed_is_finished_and_both_are_said(tmp_path: Path) -> None:
     project = repository(tmp_path / "project")
     hosting = Hosting()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from fairlead.trees.planning import UndoFault, Undone
+from fairlead.trees.undoing import Undoer
 from tests.trees.dying import dies
 from tests.trees.turning import Turns
 from tests.verify.projects import fingerprint, git, repository, write
@@ -187,6 +189,24 @@ def test_another_session_that_changed_none_of_the_files_is_no_reason_to_refuse(
         write(project, "a.py", "whose?\n")
     with pytest.raises(UndoFault, match=r"weeds worked there meanwhile and may have changed a\.py"):
         turns.undo()
+
+
+def test_sessions_that_are_gone_are_found_by_id_by_name_and_by_the_beginning_of_an_id(
+    project: Path, tmp_path: Path
+) -> None:
+    undoer = Undoer(tmp_path / "undo")
+    ids = ("0c0b2e1a-88", "0c0b2e1b-99", "5d/x")
+    for id, name in zip(ids, ("hedge", "hedge", "roses"), strict=True):
+        undoer.began(id, 1, str(project), time.monotonic() + 60, name)
+        undoer.ended(id, 1)
+
+    def former(word: str) -> set[str]:
+        return {each.id for each in undoer.former(word)}
+
+    assert former("0c0b2e1a-88") == former("0c0b2e1a") == {ids[0]}
+    assert former("hedge") == set(ids[:2])
+    assert former("roses") == former("5d/x") == {ids[2]}
+    assert former("0c0b2e1") == former("weeds") == set()
 
 
 def test_a_file_that_git_ignored_before_the_turn_is_never_removed(project: Path, turns: Turns) -> None:

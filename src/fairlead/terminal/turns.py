@@ -348,6 +348,10 @@ class TerminalTurns:
         self._hooked(session.id, event, prompt, call, subagent)
         if seen is not None and event in ("tool", "tool-ended") and not subagent:
             seen.tool(prompt, call, is_over=event == "tool-ended")
+        if seen is not None and event == "session-ended" and seen.known.is_working and seen.known.turns:
+            ended = seen.aborted(seen.known.turns[-1].last_line)  # of a failed turn no other hook may tell
+            self._tell_turn("terminal/turn-ended", seen)
+            self._feed.post(feed.TurnEnded(session.id, ended))
         if seen is None or not is_turn:
             return {"accepted": True}
         live, known = seen, seen.known

@@ -10,7 +10,8 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +27,12 @@ MAX_READ = 64 * 1024 * 1024
 """How many bytes the records of a session may have."""
 MAX_NAMED = 10
 """How many files an error names."""
+MAX_FORMER = 2000
+"""In the records of how many sessions a name is looked for, the last ones,"""
+MAX_FORMER_READ = 256 * 1024 * 1024
+"""and how many bytes these may have."""
+LEAST_PREFIX = 8
+"""How many characters of an id are enough, if no other has the same."""
 
 
 class TurnRecord(Struct, frozen=True, kw_only=True):
@@ -34,6 +41,8 @@ class TurnRecord(Struct, frozen=True, kw_only=True):
     number: int
     """Of the turn; 0 for an undo."""
     project: str
+    called: str = ""
+    """The name of the session, if it is not its id."""
     began: float
     before: Snapshot
     after: Snapshot | None = None
@@ -77,6 +86,14 @@ class TurnRecord(Struct, frozen=True, kw_only=True):
 WHY_NOT = "too large, or a repository of its own"
 
 
+class FormerSession(NamedTuple):
+    """A session of which no more than its turns need be known."""
+
+    id: str
+    name: str
+    project: str
+
+
 class TurnRecords:
     """The records of all sessions, in files of a directory."""
 
@@ -93,12 +110,41 @@ class TurnRecords:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(str(self._path(session)), msgspec.json.encode(list(records)[-MAX_RECORDS:]))
 
+    def former(self, word: str) -> list[FormerSession]:
+        """The session of this id, or else all of this name, or else those whose id begins so; the last used
+        first."""
+        if records := self.read(word):
+            return [_former(word, records[-1])]
+        found: list[tuple[float, Path]] = []
+        with contextlib.suppress(OSError):
+            for each in self._directory.glob("*.json"):
+                with contextlib.suppress(OSError):
+                    found.append((each.stat().st_mtime, each))
+        named: list[FormerSession] = []
+        begun: list[FormerSession] = []
+        left = MAX_FORMER_READ
+        for _, path in sorted(found, reverse=True)[:MAX_FORMER]:
+            with contextlib.suppress(OSError):
+                left -= path.stat().st_size
+            id = unquote(path.stem)
+            if left < 0 or not (records := self.read(id)):
+                continue
+            if records[-1].called == word:
+                named.append(_former(id, records[-1]))
+            elif len(word) >= LEAST_PREFIX and id.startswith(word):
+                begun.append(_former(id, records[-1]))
+        return named or begun
+
     def forget(self, session: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(self._path(session))
 
     def _path(self, session: str) -> Path:
         return self._directory / f"{quote(session, safe='')}.json"
+
+
+def _former(id: str, record: TurnRecord) -> FormerSession:
+    return FormerSession(id, record.called or id, record.project)
 
 
 def named(names: Sequence[str]) -> str:

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from ..sessions import feed
 from ..sessions.feed import HOLD_SECONDS, Feed, FeedEvent
+from ..sessions.session import Session
 from ..system.settings import Settings
 from .planning import Undone
 from .snapshots import forget_old
+from .turn_records import FormerSession
 from .undoing import Undoer
 
 log = logging.getLogger("fairlead")
@@ -31,7 +33,7 @@ class TurnSnapshots:
         self._undoer = Undoer(self._home)
         self._thread = ThreadPoolExecutor(1, "undo")
         self._feed = sessions
-        self._projects: dict[str, str] = {}
+        self._live: dict[str, Session] = {}
         sessions.listen(self._happened)
 
     def open(self) -> None:
@@ -53,22 +55,24 @@ class TurnSnapshots:
             case feed.Created():
                 self._submit(lambda: self._undoer.forget(id))
             case feed.Opened(live=live):
-                self._projects[id] = live.project
+                self._live[id] = live
             case feed.Closed() | feed.Exited():
-                self._submit(lambda: self._undoer.gone(id))
+                gone_at = time.time()
+                self._submit(lambda: self._undoer.gone(id, gone_at))
                 if isinstance(event, feed.Closed):
-                    self._projects.pop(id, None)
-            case feed.TurnBegan(turn=turn, after=after) if id in self._projects:
-                project, deadline = self._projects[id], time.monotonic() + HOLD_SECONDS
+                    self._live.pop(id, None)
+            case feed.TurnBegan(turn=turn, after=after) if id in self._live:
+                project, called = self._live[id].project, self._live[id].name
+                deadline = time.monotonic() + HOLD_SECONDS
                 why = "" if self._settings.flag("undo", "enabled") else "[undo] enabled is false"
                 if why := why or (NOT_TOLD if after is not None else ""):
-                    self._submit(lambda: self._undoer.missed(id, turn.number, project, why))
+                    self._submit(lambda: self._undoer.missed(id, turn.number, project, why, called))
                     return
-                taken = self._submit(lambda: self._undoer.began(id, turn.number, project, deadline))
+                taken = self._submit(lambda: self._undoer.began(id, turn.number, project, deadline, called))
                 if taken is not None:
                     self._feed.hold(id, asyncio.wrap_future(taken))
-            case feed.TurnEnded(turn=turn) if id in self._projects:
-                project, at = self._projects[id], time.time()
+            case feed.TurnEnded(turn=turn) if id in self._live:
+                project, at = self._live[id].project, time.time()
                 self._submit(lambda: self._undoer.ended(id, turn.number, project, at))
 
     def _submit(self, work: Callable[[], None]) -> Future[None] | None:
@@ -82,6 +86,11 @@ class TurnSnapshots:
             return self._thread.submit(done)
         except RuntimeError:  # the daemon ends
             return None
+
+    async def former(self, word: str) -> list[FormerSession]:
+        """The sessions of which turns are known and that a word means, also those that have ended."""
+        loop = asyncio.get_running_loop()
+        return await asyncio.shield(loop.run_in_executor(self._thread, self._undoer.former, word))
 
     async def undo(
         self,

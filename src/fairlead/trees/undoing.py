@@ -33,7 +33,7 @@ from .changing import (
 from .planning import PlannedUndo, UndoFault, Undone, chosen_of
 from .snapshots import CannotKeep, Snapshot, SnapshotStore
 from .taking import TreeTooLarge
-from .turn_records import TurnRecord, TurnRecords, named, shown
+from .turn_records import FormerSession, TurnRecord, TurnRecords, named, shown
 
 log = logging.getLogger("fairlead")
 
@@ -58,9 +58,9 @@ class Undoer:
 
     # --- what happens in turns ----------------------------------------------------------------------------
 
-    def began(self, session: str, number: int, project: str, deadline: float) -> None:
-        """A turn begins: take the files as they are. If that can't be done before the deadline, as the turn
-        then goes on, or at all, that is noted instead."""
+    def began(self, session: str, number: int, project: str, deadline: float, called: str = "") -> None:
+        """A turn of a session of this name begins: take the files as they are. If that can't be done before
+        the deadline, as the turn then goes on, or at all, that is noted instead."""
         began = time.time()
         try:
             self.finish()
@@ -72,22 +72,25 @@ class Undoer:
                     return  # it goes on
                 before = store.take()
             if time.monotonic() < deadline:
-                record = TurnRecord(number=number, project=project, began=began, before=before)
+                record = TurnRecord(number=number, project=project, called=called, began=began, before=before)
                 self._records.write(session, [*records, record])
                 return
             why = f"its files were noted only after {time.time() - began:.0f} s, when it had begun"
         except _FAULTS as fault:
             why = str(fault)
-        self.missed(session, number, project, why)
+        self.missed(session, number, project, why, called)
 
-    def missed(self, session: str, number: int, project: str, why: str) -> None:
+    def missed(self, session: str, number: int, project: str, why: str, called: str = "") -> None:
         """The files of a turn were not noted at its beginning."""
         log.debug("turn %s of %s can't be undone: %s", number, session, why)
         records = self._records.read(session)
         if records and records[-1].number == number and not records[-1].is_undone:
             return
         nothing = Snapshot("")
-        record = TurnRecord(number=number, project=project, began=time.time(), before=nothing, fault=why)
+        now = time.time()
+        record = TurnRecord(
+            number=number, project=project, called=called, began=now, before=nothing, fault=why
+        )
         self._records.write(session, [*records, record])
 
     def _note_running(self, session: str, top: Path) -> None:
@@ -119,8 +122,11 @@ class Undoer:
             closed = msgspec.structs.replace(record, after=None, fault=str(fault))
         self._records.write(session, [*records[:-1], closed])
 
-    def gone(self, session: str) -> None:
-        """A session does nothing more. If a turn of it ran, nobody has seen the end."""
+    def gone(self, session: str, at: float | None = None) -> None:
+        """A session does nothing more. If a turn of it ran, it has ended with it."""
+        records = self._records.read(session)
+        if records and records[-1].number and records[-1].after is None:
+            self.ended(session, records[-1].number, at=at)
         self._running.pop(session, None)
 
     def forget(self, session: str) -> None:
@@ -137,6 +143,10 @@ class Undoer:
             else:
                 records[-1] = msgspec.structs.replace(records[-1], fault=REMOVED)
         return records
+
+    def former(self, word: str) -> list[FormerSession]:
+        """The sessions that a word means, whether they are still there or not, by what is known of turns."""
+        return self._records.former(word)
 
     # --- undoing ------------------------------------------------------------------------------------------
 
@@ -236,6 +246,7 @@ class Undoer:
         done = TurnRecord(
             number=0,
             project=chosen[-1].project,
+            called=chosen[-1].called,
             began=time.time(),
             before=now,
             undid=tuple(each.number for each in chosen if each.number),

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ....sessions.directory import Directory, NoSession
+from ....sessions.directory import Directory, NoSession, UnknownSession
 from ....sessions.inbox import calling_agent
 from ....trees.diff import NoDiff, TreeDiff
 from ....trees.making import WorktreeFault
@@ -25,6 +25,8 @@ from .sessions import meant, row_of
 FAULTS |= {NoDiff: ErrorCode.FAILED, WorktreeFault: ErrorCode.FAILED, UndoFault: ErrorCode.FAILED}
 MAX_CHANGED = 1000
 """How many files are named that would be lost."""
+MAX_FORMER_NAMED = 8
+"""How many sessions that are gone are named if several are meant."""
 AT_WORK = ("running", "working", "asks")
 """The states of sessions that do something in their directory,"""
 IN_TURN = ("working", "asks")
@@ -70,12 +72,12 @@ class TreeOps:
     ) -> Data:
         if force:
             _check_person("undo what others changed")
-        _, found = (await meant(self._directory, call, name))[0]
+        id, session = await self._undone(call, name, is_dry=dry_run)
         rows = await self._directory.list(brief=True)
         names = {each.id: each.name for each in rows}
         working = {each.name: each.project for each in rows if each.is_open and each.state in IN_TURN}
         undone = await self._snapshots.undo(
-            found.id,
+            id,
             turns=turns,
             redo=redo,
             is_dry=dry_run,
@@ -84,7 +86,7 @@ class TreeOps:
             working=working,
         )
         return fields(
-            session=row_of(found),
+            session=session,
             turns=list(undone.turns),
             top=undone.top,
             files=[_known(msgspec.structs.asdict(each)) for each in undone.files],
@@ -94,6 +96,27 @@ class TreeOps:
             notes=list(undone.notes),
             refusal=undone.refusal or None,
         )
+
+    async def _undone(self, call: Call, name: str, *, is_dry: bool) -> tuple[str, Data]:
+        """The session whose turns are meant, by its id and its row, also one that is gone. Raises
+        NoSession or OpError."""
+        try:
+            _, found = (await meant(self._directory, call, name))[0]
+            return found.id, row_of(found)
+        except UnknownSession:
+            former = await self._snapshots.former(name or call.session_id or "")
+            if not former:
+                raise
+        if not is_dry:
+            _check_person("undo what a session did that is gone")
+        if len(former) > 1:
+            ids = ", ".join(each.id for each in former[:MAX_FORMER_NAMED])
+            more = len(former) - MAX_FORMER_NAMED
+            ids += f" and {more} more" if more > 0 else ""
+            why = f"{len(former)} sessions that are gone are meant by {name!r}: {ids}; give the id of one"
+            raise OpError(ErrorCode.NOT_FOUND, why)
+        [gone] = former
+        return gone.id, fields(id=gone.id, name=gone.name, project=gone.project, state="ended")
 
     @op
     async def worktree_add(self, name: str, project: str, branch: str = "", revision: str = "") -> Data:
