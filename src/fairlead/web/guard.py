@@ -3,7 +3,9 @@ at, every answer gets its headers, and the access log gets a line without query,
 
 Host is compared with the names under which we are served, on the upgrade to a WebSocket too: a page of
 another name that resolves to us (DNS rebinding) has its own name there. Origin must be ours for all that
-changes something or opens a WebSocket, and must not be another's anywhere under /api.
+changes something or opens a WebSocket, and must not be another's anywhere. A page of another site may link to
+our pages, and that is all. What is decided by a header is refused if that is there twice: others, such as a
+proxy, may have looked at the other one.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import time
 from typing import Any
 
 from . import limits
-from .wired import Message, Receive, Scope, Send, header, sent_fault
+from .wired import Message, Receive, Scope, Send, fault, header, sent_fault, sent_json
 
 access_log = logging.getLogger("fairlead.web.access")
 
@@ -44,6 +46,15 @@ HEADERS = {
 _ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 _STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 SAFE = ("GET", "HEAD")
+ONCE = frozenset(
+    (
+        *(b"origin", b"authorization", b"content-type", b"content-length", b"transfer-encoding"),
+        *(b"sec-fetch-site", b"sec-fetch-mode"),
+    )
+)
+"""Headers by which something is decided."""
+LINKED = ("/", "/in")
+"""Pages to which other sites may link."""
 
 
 class Guard:
@@ -81,6 +92,9 @@ class Guard:
             if _size(scope) > limits.MAX_HEADER:  # one that comes in one piece is parsed whatever its size
                 why = f"the headers may have at most {limits.MAX_HEADER} bytes"
                 await sent_fault(scope, sending, 431, "web/too-big", why)
+            elif why := _unclear(scope):
+                close = (b"connection", b"close")  # where its body ends isn't clear either
+                await sent_json(scope, sending, 400, fault("web/unclear", why), (close,))
             elif why := self._fault(scope):
                 await sent_fault(scope, sending, 403, "web/origin", why)
             else:
@@ -106,9 +120,22 @@ class Guard:
                 return "a request from elsewhere than the console's own pages"
         elif origin is not None and origin not in self.origins:
             return "a request from elsewhere than the console's own pages"
-        if site not in (None, "same-origin", "none") and scope["path"].startswith("/api"):
+        is_linked = header(scope, b"sec-fetch-mode") == "navigate" and scope["path"] in LINKED
+        if site not in (None, "same-origin", "none") and not is_linked:
             return "a request from elsewhere than the console's own pages"
         return ""
+
+
+def _unclear(scope: Scope) -> str:
+    """Why a request can be understood in two ways; empty if it can't."""
+    seen: set[bytes] = set()
+    for name, _ in scope["headers"]:
+        if name in ONCE and name in seen:
+            return f"the header {name.decode()} may be given once"
+        seen.add(name)
+    if {b"content-length", b"transfer-encoding"} <= seen:
+        return "a body has a length or comes in chunks, not both"
+    return ""
 
 
 def _size(scope: Scope) -> int:
