@@ -209,7 +209,8 @@ def _kill_group(pid: int) -> None:
 def _daemons_in(directory: str) -> list[int]:
     """Daemons that have this directory in their environment."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/environ"):
+    for process in Path("/proc").glob("[0-9]*"):
+        entry = process / "environ"
         try:
             is_there = directory.encode() in entry.read_bytes()
             words = (entry.parent / "cmdline").read_bytes() if is_there else b""
@@ -223,7 +224,8 @@ def _daemons_in(directory: str) -> list[int]:
 def _keepers_in(directory: str) -> list[int]:
     """Processes of ours that were started for this directory: keepers that hold an ended session's status."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
+        entry = process / "cmdline"
         try:
             words = entry.read_bytes()
         except OSError:

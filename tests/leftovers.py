@@ -40,7 +40,8 @@ def marked(mark: str) -> list[int]:
     """The processes of a run."""
     entry = f"{VARIABLE}={mark}".encode()
     found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for process in Path("/proc").glob("[0-9]*"):
+        path = process / "environ"
         try:
             if entry in path.read_bytes().split(b"\0"):
                 found.append(int(path.parent.name))

@@ -92,7 +92,7 @@ def test_a_nursery_that_is_gone_comes_back_or_is_told(hosting: Hosting) -> None:
     hosting.run("ls")
     nursery = next(
         int(entry.parent.name)
-        for entry in Path("/proc").glob("[0-9]*/cmdline")
+        for entry in (process / "cmdline" for process in Path("/proc").glob("[0-9]*"))
         if b"fairlead.keeper.nursery" in _read(entry) and str(hosting.directory).encode() in _read(entry)
     )
     os.kill(nursery, signal.SIGKILL)

@@ -85,7 +85,8 @@ class AgentHosting(Hosting):
         """The processes of a session's agent, its own children too."""
         mark = f"FAIRLEAD_AGENT={self.found(name)['id']}".encode()
         found = []
-        for entry in Path("/proc").glob("[0-9]*/environ"):
+        for process in Path("/proc").glob("[0-9]*"):
+            entry = process / "environ"
             with contextlib.suppress(OSError):
                 if mark in entry.read_bytes().split(b"\0"):
                     found.append(int(entry.parent.name))
