@@ -181,7 +181,7 @@ def test_bodies_that_are_held_have_room_for_so_many_together() -> None:
         await asyncio.gather(slow, other, return_exceptions=True)
         assert (whole.left, shares.left) == (100, 60)
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), WAIT))
 
 
 def test_pings_whose_answers_are_not_read_cost_no_memory() -> None:
