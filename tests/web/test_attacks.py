@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -513,19 +513,12 @@ def test_floods_of_connections_are_bounded(console: ConsoleHosting, browser: Bro
     try:
         for _ in range(limits.MAX_CONNECTIONS + 20):
             connections.append(socket.create_connection(("127.0.0.1", browser.port), timeout=WAIT))
-        said = b""
-        for connection in connections[-5:]:
-            connection.settimeout(WAIT)
-            said += connection.recv(200)
-        assert said.count(b"503") == 5
+        console.hosting.until(lambda: browser.ask("GET", "/api/me").status == 200)  # while all are held
+        ended, _, _ = select.select(connections, [], [], WAIT)  # refused, or dropped for later ones
+        assert len(ended) >= 20
     finally:
         for connection in connections:
             connection.close()
-    deadline = time.monotonic() + WAIT
-    while time.monotonic() < deadline:
-        if browser.ask("GET", "/api/me").status == 200:
-            return
-    raise AssertionError("nobody gets in after a flood")
 
 
 def test_a_session_that_an_agent_typed_into_is_refused_too(console: ConsoleHosting, browser: Browser) -> None:

@@ -11,6 +11,7 @@ from starlette.routing import Route, Router, WebSocketRoute
 
 from .. import __version__
 from . import limits, static
+from .accepting import GUEST, OWNER, Connection, is_near
 from .access import Access, AccessRefused, Visitor, Waiting
 from .console import Console
 from .described import openapi
@@ -19,7 +20,6 @@ from .guard import Guard
 from .hub import Hub
 from .measured import metrics
 from .ops import Ops
-from .peers import is_near
 from .recordings import send_recording
 from .terminals import TerminalDoor
 from .wired import BadRequest, Gone, Receive, Scope, Send, header, json_of, sent_fault, sent_json
@@ -59,6 +59,10 @@ class _Closed:
         elif self._roles and visitor.role not in self._roles:
             await sent_fault(scope, send, 403, "web/role", f"a {visitor.role} may not see this")
         else:
+            connection = (scope.get("state") or {}).get("connection")
+            if isinstance(connection, Connection):
+                standing = OWNER if visitor.share is None else GUEST
+                connection.standing = max(connection.standing, standing)
             await self._handler(scope, receive, send, visitor)
 
 

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 MAX_CONNECTIONS = 256
 """Connections of browsers at a time. A page has one for events, one for each terminal, and a few more."""
+MAX_CONNECTIONS_OF_STRANGERS = 128
+"""Connections from other machines over which nobody who was let in has asked anything. The others are kept
+for this machine and for those who were let in;"""
+MAX_CONNECTIONS_OF_ADDRESS = 32
+"""and as many of those from one address."""
+ACCEPTED_AT_ONCE = 32
+"""Connections that are accepted before something else has its turn."""
+FULL_SECONDS = 1.0
+"""Seconds until connections are accepted again after there were no descriptors left."""
+MAX_LINGERING = 16
+"""Connections that are refused and still told why;"""
+LINGER_SECONDS = 1.0
+"""for so long."""
+LOG_SECONDS = 60.0
+"""Seconds between two lines of the log about refused connections."""
 MAX_CONNECTIONS_UNCHECKED = 64
 """Connections of which it is not known yet whose they are; finding out looks at processes."""
 MAX_HEADER = 16 * 1024
@@ -29,7 +44,9 @@ HEADER_SECONDS = 10.0
 BODY_SECONDS = 20.0
 """Seconds in which its body must be there."""
 IDLE_SECONDS = 60
-"""Seconds that a connection without a request is kept."""
+"""Seconds that a connection without a request is kept,"""
+STRANGER_IDLE_SECONDS = 5
+"""and one over which nobody who was let in has asked anything."""
 STALL_SECONDS = 60.0
 """Seconds in which a browser must read what it was sent."""
 CHUNK = 64 * 1024
@@ -37,7 +54,7 @@ CHUNK = 64 * 1024
 PEER_SECONDS = 5.0
 """Seconds in which it must be found out who connects."""
 TLS_SECONDS = 10.0
-"""Seconds for the handshake of TLS."""
+"""Seconds for the handshake of TLS. The connection has its place already."""
 
 OP_SECONDS = 120.0
 """Seconds that an op may take: waits for a turn or a text are asked for again."""

@@ -8,7 +8,6 @@ can't be looked at; it needs TLS and a person's confirmation instead.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,16 +18,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ..doors.peer_proof import behind, peer_uid
 from ..system.processes import has_proc
 from . import limits
-
-log = logging.getLogger("fairlead.web")
+from .accepting import STRANGER, Connection, Seldom, is_near, refusal
 
 Programs = Callable[[], Awaitable[Mapping[int, str]]]
 """Returns the processes that the daemon knows to be an agent's."""
-
-
-def is_near(address: str, own: str) -> bool:
-    """True if an address is one of this machine, as far as the address tells."""
-    return address.startswith("127.") or address == own
 
 
 def objection(connection: socket.socket, programs: Mapping[int, str], *, any_user: bool) -> str:
@@ -49,6 +42,12 @@ class GuardedProtocol(H11Protocol):
     find_programs: ClassVar[tuple[Programs]]
     any_user: ClassVar[bool] = False
     unchecked: ClassVar[set[Any]] = set()
+    refused: ClassVar[Seldom] = Seldom()
+
+    @property
+    def _place(self) -> Connection:
+        found: Connection = self.app_state["connection"]
+        return found
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -56,9 +55,7 @@ class GuardedProtocol(H11Protocol):
         self._is_let_in = False
         self._is_upgraded = False
         self._deadline: asyncio.TimerHandle | None = None
-        if len(self.connections) > limits.MAX_CONNECTIONS:
-            self._refuse(503, "too many connections")
-        elif len(self.unchecked) >= limits.MAX_CONNECTIONS_UNCHECKED:
+        if len(self.unchecked) >= limits.MAX_CONNECTIONS_UNCHECKED:
             self._refuse(503, "too many connections at once")
         else:
             self._await_headers()
@@ -79,7 +76,7 @@ class GuardedProtocol(H11Protocol):
         if self.transport.is_closing():
             return
         if why:
-            log.warning("refused a connection from %s: %s", self.client and self.client[0], why)
+            self.refused.warn(f"refused a connection from {self._place.address}: {why}")
             self._refuse(403, why)
             return
         self._is_let_in = True
@@ -115,14 +112,13 @@ class GuardedProtocol(H11Protocol):
     def _refuse(self, status: int, why: str) -> None:
         """Answer in one piece, whatever was asked, and close."""
         if not self.transport.is_closing():
-            phrase = {403: "Forbidden", 408: "Request Timeout", 503: "Service Unavailable"}[status]
-            body = why.encode()
-            head = (
-                f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode() + body)
+            self.transport.write(refusal(status, why))
             self.transport.close()
+
+    def on_response_complete(self) -> None:
+        is_stranger = self._place.standing == STRANGER
+        self.timeout_keep_alive = limits.STRANGER_IDLE_SECONDS if is_stranger else limits.IDLE_SECONDS
+        super().on_response_complete()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._is_upgraded = True  # the bytes from now on are frames: nothing of ours may come between
@@ -140,5 +136,5 @@ def protocol_for(programs: Programs, *, any_user: bool) -> type[GuardedProtocol]
     return type(
         "Connection",
         (GuardedProtocol,),
-        {"find_programs": (programs,), "any_user": any_user, "unchecked": set()},
+        {"find_programs": (programs,), "any_user": any_user, "unchecked": set(), "refused": Seldom()},
     )

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ from ..system.logfile import LogFile
 from ..system.processes import agent_of
 from ..system.settings import SettingError, Settings, safe_dir
 from . import limits
+from .accepting import Connection, Entrance
 from .access import Access, AccessRefused
 from .app import App
 from .frames import FrameProtocol
@@ -97,8 +98,11 @@ def _bound(listen: Listening, places: Places) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server with a limit on the handshake of TLS, as connections in it are not counted yet, and
-    without the work that uvicorn does ten times a second for headers that we don't send."""
+    """uvicorn's server with an entrance of ours, and without the work that uvicorn does ten times a second
+    for headers that we don't send."""
+
+    any_user = False
+    _entrances: Sequence[Entrance] = ()
 
     async def main_loop(self) -> None:
         while not self.should_exit:
@@ -108,20 +112,25 @@ class _Server(uvicorn.Server):
         config = self.config
         loop = asyncio.get_running_loop()
 
-        def connected() -> asyncio.Protocol:
+        def connected(connection: Connection) -> asyncio.Protocol:
+            state = {"connection": connection}
             made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
-                config=config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+                config=config, server_state=self.server_state, app_state=state, _loop=loop
             )
             return made
 
-        seconds = limits.TLS_SECONDS if config.ssl is not None else None
-        self.servers = [
-            await loop.create_server(
-                connected, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=seconds
-            )
-            for each in sockets or ()
+        self.servers = []
+        self._entrances = [
+            Entrance(each, connected, config.ssl, any_user=self.any_user) for each in sockets or ()
         ]
+        for entrance in self._entrances:
+            entrance.start()
         self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for each in self._entrances:
+            each.close()
+        await super().shutdown(sockets)
 
 
 class _Process:
@@ -173,6 +182,8 @@ class _Process:
                 ssl_keyfile=listen.key or None,
             )
         )
+
+        self._server.any_user = bool(listen.origin)
 
     async def serve(self, ready: Callable[[], None]) -> None:
         control = UnixServer(self._places.socket, self._controlling)
