@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.hosted.shown import choices, label
+from fairlead.hosted.shown import choices, label, take_details
+from fairlead.hosted.state import OpenCall
 from fairlead.wire import acp
 
 
@@ -37,3 +38,17 @@ def test_an_answer_that_allows_more_than_can_be_shown_is_not_offered(name: str) 
     )
     assert [each.value for each in offered] == ["allow", "deny"]
     assert len(offered[1].label) <= 1000
+
+
+def test_a_change_without_a_difference_is_not_a_path_with_nothing_behind_it() -> None:
+    call = OpenCall("c1", "Write notes.md")
+    same = (acp.Diff(path="/srv/notes.md", old_text="new", new_text="new"),)
+    take_details(call, acp.ToolCallUpdate(tool_call_id="1", content=same))
+    assert call.text == ""
+    made = (acp.Diff(path="/srv/notes.md", old_text="old", new_text="new"),)
+    take_details(call, acp.ToolCallUpdate(tool_call_id="1", content=made))
+    shown = call.text
+    assert shown.startswith("/srv/notes.md:\n@@")
+    take_details(call, acp.ToolCallUpdate(tool_call_id="1", status="completed", content=same))
+    assert call.text == shown
+    assert call.diff

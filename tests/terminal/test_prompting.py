@@ -140,6 +140,9 @@ def test_a_dialog_a_menu_and_a_draft_get_nothing_and_are_named(stage: Stage) -> 
     stage.type("half a thought")
     stage.hosting.wait_text("work", "half a thought")
     assert "there is a draft in the input of small" in stage.prompt("no", code=BLOCKED)["refused"]
+    listed = [(each["words"], each["outcome"], each["reason"]) for each in stage.receipts()]
+    assert len(listed) == 3
+    assert listed[-1] == ("no", "dropped", "there is a draft in the input of small")
     assert "> half a thought" in stage.hosting.screen("work")
     assert stage.noted("pressed") == ["\x1b"] * 2
     assert stage.noted("said") == ["ask", "menu"]

@@ -430,6 +430,9 @@ def test_files_of_a_worktree_have_the_modes_that_the_user_wants(
 def test_commands_that_are_proposed_quote_the_name(project: Path, room: TreeRoom) -> None:
     record = enter(room, "two words", project)
     write(Path(record.path), "a.py", "changed\n")
+    with pytest.raises(WorktreeFault, match="`fairlead worktree merge 'two words' -m MESSAGE` merges it"):
+        room._remove(record, False)
+    git(Path(record.path), "commit", "-qam", "Changed")
     with pytest.raises(WorktreeFault, match="`fairlead worktree merge 'two words'` merges it"):
         room._remove(record, False)
     shutil.rmtree(record.path)

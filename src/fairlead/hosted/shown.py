@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -79,7 +79,7 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         call.arguments, call.has_more_arguments = _bounded(details.raw_input)
     if details.locations is not None:
         call.paths = tuple(each.path[:MAX_PATH] for each in details.locations[:MAX_PATHS])
-    if details.content is not None:
+    if details.content is not None and not _is_done_change(call, details.content):
         diffs: list[str] = []
         steps = [MAX_STEPS]
         texts = [_content_text(each, diffs, steps) for each in details.content]
@@ -95,6 +95,14 @@ def take_details(call: OpenCall, details: acp.ToolCall | acp.ToolCallUpdate | ac
         call.text = middle(_output(details.raw_output), MAX_TEXT, _KEPT)
 
 
+def _is_done_change(call: OpenCall, content: Sequence[acp.ToolContent]) -> bool:
+    """True if files have become what a call was to make of them, and no more is said of it: what is known of
+    the change stays."""
+    if call.status != "completed" or not call.diff or not content:
+        return False
+    return all(isinstance(each, acp.Diff) and each.old_text == each.new_text for each in content)
+
+
 def _content_text(content: acp.ToolContent, diffs: list[str], steps: list[int]) -> str:
     """What a part of a call shows; changes of files are added to `diffs` as well. `steps` has what may still
     be compared."""
@@ -103,7 +111,7 @@ def _content_text(content: acp.ToolContent, diffs: list[str], steps: list[int]) 
             return block_text(block)
         case acp.Diff(path=path):
             diffs.append(_diff(content, steps, in_lines=len(diffs) < MAX_DIFFS))
-            return f"{path}:\n{diffs[-1]}"
+            return f"{path}:\n{diffs[-1]}" if diffs[-1] else ""
         case acp.TerminalShown():
             return ""  # it is the agent's own; what it prints comes in `_meta`
 

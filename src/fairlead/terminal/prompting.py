@@ -99,6 +99,8 @@ class GivenPrompt(Struct):
     """and how it begins."""
     blocked: bool = False
     """Whether something that a person has to clear away was in its way when it was dropped."""
+    refused: bool = False
+    """Whether it was never taken: whoever gave it was told so, and it is only listed."""
 
     @property
     def state(self) -> PromptStage:
@@ -144,7 +146,8 @@ class PromptQueue:
         return [each for each in self._known.prompts if each.state == "queued"]
 
     def receipt(self, id: str) -> Receipt | None:
-        found = next((each for each in self._known.prompts if each.id == id), None)
+        prompts = self._known.prompts
+        found = next((each for each in prompts if each.id == id and not each.refused), None)
         return self._receipt(found) if found is not None else None
 
     def _receipt(self, found: GivenPrompt) -> Receipt:
@@ -194,6 +197,7 @@ class PromptQueue:
             except Obstacle as obstacle:
                 is_free = False
                 if view.state != "working" and not (obstacle.passes and prompt.patience):
+                    self._note_refused(prompt, view.agent, obstacle)
                     raise (InTheWay if obstacle.blocks else NotSupported)(str(obstacle)) from None
             patience = prompt.patience or QUEUE_WAIT
             agent = view.agent or self._submitter.shell
@@ -213,6 +217,16 @@ class PromptQueue:
             self._tell()
             self._go_on()
             return None if is_free and is_first else len(self.waiting)
+
+    def _note_refused(self, prompt: Prompt, agent: str, obstacle: Obstacle) -> None:
+        """A prompt is refused at once: that is listed, and the same prompt may be given again."""
+        now, words = time.time(), one_line(encodable(prompt.text)[: 4 * MAX_WORDS], MAX_WORDS)
+        kept = [each for each in self._known.prompts if not (each.refused and each.id == prompt.id)]
+        given = GivenPrompt(prompt.id, "", calling_agent.get(), agent, now, asked=now, words=words)
+        given.ended, given.outcome, given.reason = now, "dropped", str(obstacle)
+        given.blocked, given.refused = obstacle.blocks, True
+        self._known.prompts[:] = [*kept, given]
+        self._save()
 
     def drop(self, id: str, reason: str = "aborted before it was sent") -> bool:
         """Don't say a prompt that waits; true if it did."""

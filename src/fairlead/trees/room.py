@@ -207,7 +207,9 @@ class TreeRoom:
             what = ", ".join(lost.left_out[:5])
             raise WorktreeFault(f"{record.path} has what git can't keep: {what}; move it away first")
         if lost and not force:
-            how = f"`fairlead worktree merge {quote(record.name)}` merges it, --force keeps it under a ref"
+            message = " -m MESSAGE" if lost.changed else ""  # without one nothing is committed
+            merges = f"`fairlead worktree merge {quote(record.name)}{message}` merges it"
+            how = f"{merges}, --force keeps it under a ref"
             raise WorktreeFault(f"{record.path} has {lost}; {how}")
         kept = ""
         if lost:
