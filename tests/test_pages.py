@@ -18,7 +18,8 @@ ROOMS = {"agent.md": "agent", "verify.md": "verify"}
 """The rooms that pages are about: their tables of modules name files from there."""
 OF_OTHERS = {
     *("coverage.py", "pytest.py", "conftest.py", "setup.py"),
-    *("noxfile.py", "sitecustomize.py", "usercustomize.py"),
+    *("noxfile.py", "sitecustomize.py", "usercustomize.py", "conf.py", "gunicorn.conf.py", "locustfile.py"),
+    *("pdm_build.py", "tasks.py", "toxfile.py"),
 }
 """Files that pages name and that are not ours."""
 

@@ -234,14 +234,19 @@ def test_it_looks_only_at_what_came_after_the_last_user_message() -> None:
 
 def test_prompts_that_came_together_are_one_request() -> None:
     answered = Assistant((Text("nothing"),), INFO.provider, INFO.id)
-    first = answer(User("ls"), answered, User("read a"), User("ls src", origin="steer"))
+    read, listed = User("read a", prompt="1"), User("ls src", origin="steer", prompt="2")
+    first = answer(User("ls", prompt="0"), answered, read, listed)
     assert calls(first) == [("read", {"path": "a"})]
     (made,) = (event for event in first if isinstance(event, ToolCallMade))
     since = (
         Assistant((ToolCall(made.id, made.name, made.arguments),), INFO.provider, INFO.id),
         ToolResult(made.id, made.name, (Text("roses"),)),
     )
-    assert calls(answer(User("read a"), User("ls src"), *since)) == [("ls", {"path": "src"})]
+    assert calls(answer(read, listed, *since)) == [("ls", {"path": "src"})]
+
+
+def test_what_a_person_ran_is_no_request() -> None:
+    assert calls(answer(User("$ cat b\nread b"), User("read a", prompt="1"))) == [("read", {"path": "a"})]
 
 
 def test_ids_differ_from_turn_to_turn_and_are_the_same_for_the_same_conversation() -> None:

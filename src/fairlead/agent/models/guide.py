@@ -174,6 +174,8 @@ def _wanted(asked: User, messages: Sequence[Message]) -> str:
         for message in reversed(messages[: _last_asked(messages) + 1]):
             if not isinstance(message, User) or message.origin == "correction":
                 break
+            if message is not asked and message.prompt is msgspec.UNSET:  # what a person's command printed
+                break
             together.append(_SENT_BACK.split(text_of(message).split(f"\n{ASIDE}\n")[0])[0])
         return "\n".join(reversed(together))
     times = 0
