@@ -170,7 +170,7 @@ def test_a_question_that_the_next_daemon_finds_is_withdrawn_if_nobody_comes_back
         _, asks = desk(tmp_path)
         asks.begin(question())
         asks.close()
-        monkeypatch.setattr(module, "RESTART_GRACE", 0.0)
+        monkeypatch.setattr(module.Asks, "restart_grace", 0.0)
         inbox, _ = desk(tmp_path)
         await gone(inbox)
         assert desk(tmp_path)[0].open() == []

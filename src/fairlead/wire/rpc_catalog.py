@@ -249,7 +249,7 @@ terminal_screen: name / format scrollback -> name format screen cols rows
 terminal_lines: name / limit follow follower from timeout -> lines first oldest complete next follower ended
     the last lines, or the next ones [beside reads]
 terminal_search: name / needle regex limit -> matches
-    find a text in the scrollback [beside repeatable reads]
+    find a text of at most 4,000 characters in the scrollback [beside repeatable reads]
 terminal_wait: name / text regex idle exit timeout scrollback request-id -> matched reason match exit-code
     wait until a text is shown or printed, until it is quiet, or until it ends \
 [beside cancellable repeatable reads]
