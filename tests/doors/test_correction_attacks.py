@@ -85,12 +85,12 @@ def test_what_is_typed_into_an_empty_input_is_one_paste_of_plain_text(
 ) -> None:
     verifier = stopped(hosting, tmp_path, "empty", showing)
     assert verifier.prompt(ATTACKS[attack]) == ""
-    receipt = verifier.told(
-        "verify/receipt"
-    )  # this agent never shows what is pasted, so Enter is not pressed
+    receipt = verifier.told("verify/receipt")
     assert receipt["state"] == "not-delivered"
-    assert receipt["reason"] == "it was typed, but the input shows nothing of it, so it was not submitted"
-    typed = (tmp_path / "typed").read_bytes()
+    # this agent never shows what is pasted, so Enter is not pressed
+    shows_nothing = "it was typed, but the input shows nothing of it, so it was not submitted"
+    assert receipt["reason"] == f"{shows_nothing}; it was deleted from its input again"
+    typed = (tmp_path / "typed").read_bytes().rstrip(b"\x7f")
     assert typed.startswith(b"\x1b[200~")
     assert typed.endswith(b"\x1b[201~")
     inside = typed[6:-6]
