@@ -19,7 +19,7 @@ from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from fairlead.web import limits
 from fairlead.web.frames import FrameProtocol
-from fairlead.web.wired import BadRequest, Held, Room, json_of
+from fairlead.web.wired import BadRequest, BodyRoom, Held, json_of
 from tests.hosting import WAIT
 from tests.web.browser import Browser, ConsoleHosting
 
@@ -147,8 +147,8 @@ def test_a_text_to_look_for_is_short(console: ConsoleHosting, browser: Browser) 
 
 def test_bodies_that_are_held_have_room_for_so_many_together() -> None:
     async def run() -> None:
-        whole = Room(100)
-        shares = Room(60, whole)
+        whole = BodyRoom(100)
+        shares = BodyRoom(60, whole)
         scope = {"headers": [(b"content-type", b"application/json")]}
         never = asyncio.Event()
 
@@ -162,7 +162,7 @@ def test_bodies_that_are_held_have_room_for_so_many_together() -> None:
 
             return receive
 
-        async def held(room: Room, data: bytes) -> None:
+        async def held(room: BodyRoom, data: bytes) -> None:
             with Held(room) as place:
                 await json_of(scope, await body(data), held=place)
 

@@ -11,7 +11,7 @@ from . import limits, roles
 from .access import AccessRefused, Visitor
 from .hub import Hub
 from .shared import shared_row
-from .wired import BadRequest, Gone, Held, Receive, Room, Scope, Send, fault, json_of, sent_json
+from .wired import BadRequest, BodyRoom, Gone, Held, Receive, Scope, Send, fault, json_of, sent_json
 
 _STATUS = {
     "request/not-found": 404,
@@ -34,8 +34,8 @@ class Ops:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.running = 0
-        self._room = Room(limits.MAX_BODIES)
-        self._room_of_shares = Room(limits.MAX_SHARES_BODIES, self._room)
+        self._room = BodyRoom(limits.MAX_BODIES)
+        self._room_of_shares = BodyRoom(limits.MAX_SHARES_BODIES, self._room)
         self.counts: dict[tuple[str, int], int] = {}
         """How often each op was asked, by the answer's status."""
 

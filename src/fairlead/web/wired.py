@@ -72,10 +72,10 @@ async def sent_fault(scope: Scope, send: Send, status: int, code: str, message: 
     await sent_json(scope, send, status, fault(code, message))
 
 
-class Room:
+class BodyRoom:
     """How many bytes of bodies may be held, of all who share it together."""
 
-    def __init__(self, size: int, within: Room | None = None) -> None:
+    def __init__(self, size: int, within: BodyRoom | None = None) -> None:
         """What is held in this one is also held in the one that it is `within`."""
         self.left = size
         self._within = within
@@ -97,7 +97,7 @@ class Room:
 class Held:
     """What one request holds of a room: all of it is given back at the end."""
 
-    def __init__(self, room: Room | None = None) -> None:
+    def __init__(self, room: BodyRoom | None = None) -> None:
         self._room = room
         self._count = 0
 
