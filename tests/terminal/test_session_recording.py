@@ -89,8 +89,9 @@ def test_a_recording_is_noted_and_forgotten_with_an_event(path: Path) -> None:
     assert keeper.notes == [{"recording": other}]
     keeper.print(7, b"after")
     keeper.session.stop_recording()
-    assert keeper.notes[1:] == [{}]
+    assert keeper.notes[1:] == [{"last_recording": other}]
     assert keeper.session.recording is None
+    assert keeper.session.last_recording == other
     told = {"name": "work", "path": other}
     assert keeper.events == [
         TerminalEvent("terminal/recording", told | {"recording": True}),
@@ -110,7 +111,8 @@ def test_a_recording_that_fails_is_told_and_the_session_goes_on(path: Path) -> N
     keeper.session.write_recording()
     keeper.session.heard(FrameKind.EXITED, NUMBER.pack(0))
     assert keeper.session.screen.text() == "one two"
-    assert keeper.notes == [{"recording_error": f"can't continue {path}: the file was removed"}]
+    why = f"can't continue {path}: the file was removed"
+    assert keeper.notes == [{"last_recording": str(path), "recording_error": why}]
     (failed,) = (event for event in keeper.events if event.topic == "terminal/recording")
     assert failed.data["error"] == f"can't continue {path}: the file was removed"
 

@@ -99,6 +99,16 @@ def test_a_recording_is_downloaded(console: ConsoleHosting, browser: Browser) ->
     answer = browser.ask("GET", "/api/recordings/taped")
     assert answer.headers["content-type"] == "application/x-asciicast"
     assert json.loads(answer.body.splitlines()[0])["version"] in (2, 3)
+    console.hosting.run("record", "taped", "--stop")
+    whole = browser.ask("GET", "/api/recordings/taped").body  # it is still there for who plays it
+    assert whole.startswith(answer.body[:40])
+    for asked, part in (("0-9", whole[:10]), (f"{len(whole) - 4}-", whole[-4:]), ("-7", whole[-7:])):
+        found = browser.ask("GET", "/api/recordings/taped", Range=f"bytes={asked}")
+        assert (found.status, found.body) == (206, part)
+        assert found.headers["content-range"].endswith(f"/{len(whole)}")
+    beyond = browser.ask("GET", "/api/recordings/taped", Range=f"bytes={len(whole)}-")
+    assert (beyond.status, beyond.headers["content-range"]) == (416, f"bytes */{len(whole)}")
+    assert browser.ask("GET", "/api/recordings/taped", Range="bytes=5-1").body == whole
     console.hosting.start("untaped", "cat")
     assert browser.ask("GET", "/api/recordings/untaped").status == 404
     assert browser.ask("GET", "/api/recordings/absent").status == 404

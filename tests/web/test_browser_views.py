@@ -393,6 +393,22 @@ def test_a_command_becomes_words(scene: Scene, browser: Chromium) -> None:
         assert module(page, "start.js", "argvOf", command) == words, command
 
 
+def test_colours_follow_the_system_until_a_person_chooses(scene: Scene, browser: Chromium) -> None:
+    page = browser.page(scene.console)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paper)
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function("(before) => getComputedStyle(document.body).backgroundColor !== before", arg=dark)
+    light = page.evaluate(paper)
+    page.get_by_role("button", name="Light or dark").click()
+    assert page.evaluate(paper) == dark
+    page.reload()
+    page.locator(".question").first.wait_for()
+    assert page.evaluate(paper) == dark
+    page.get_by_role("button", name="Light or dark").click()
+    assert page.evaluate(paper) == light
+
+
 def test_the_manifest_makes_it_an_application(scene: Scene, browser: Chromium) -> None:
     answer = scene.console.browser().ask("GET", "/manifest.webmanifest")
     manifest = json.loads(answer.body)

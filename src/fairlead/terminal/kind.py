@@ -235,6 +235,7 @@ def summary(session: TerminalSession, usage: ProcessUsage | None, agent: str = "
             "title": screen.title,
             "recording": session.recording,
             "recording_error": session.recording_error,
+            "last_recording": session.last_recording,
             "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
             "cpu_seconds": usage.cpu_seconds if usage else None,
             "memory": usage.memory if usage else None,

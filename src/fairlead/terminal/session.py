@@ -577,6 +577,11 @@ class TerminalSession:
         return self._recorder.path if self._recorder is not None else None
 
     @property
+    def last_recording(self) -> str | None:
+        """The file that the session is or was recorded to last."""
+        return self.recording or self.note.get("last_recording")
+
+    @property
     def recording_error(self) -> str | None:
         """Why the session is not recorded any more although it should be, or nothing."""
         return self.note.get("recording_error")
@@ -628,7 +633,7 @@ class TerminalSession:
 
     def _forget_recording(self, path: str | None, error: str = "") -> None:
         self._recorder = None
-        self.remember(recording=None, recording_error=error[:MAX_REASON] or None)
+        self.remember(recording=None, last_recording=path, recording_error=error[:MAX_REASON] or None)
         if error:
             self.say(f"the recording of this session stopped: {error}")
         self._tell("terminal/recording", path=path, recording=False, **({"error": error} if error else {}))

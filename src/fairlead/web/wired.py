@@ -68,8 +68,15 @@ async def sent_json(
     await send({"type": f"{start}.body", "body": body})
 
 
-async def sent_fault(scope: Scope, send: Send, status: int, code: str, message: str) -> None:
-    await sent_json(scope, send, status, fault(code, message))
+async def sent_fault(
+    scope: Scope,
+    send: Send,
+    status: int,
+    code: str,
+    message: str,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+) -> None:
+    await sent_json(scope, send, status, fault(code, message), headers)
 
 
 class BodyRoom:

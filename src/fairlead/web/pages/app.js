@@ -151,10 +151,7 @@ function drawWhose() {
 }
 
 function toggleTheme() {
-  const isDark = document.documentElement.dataset.theme
-    ? document.documentElement.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  const theme = isDark ? "light" : "dark";
+  const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
   remember("theme", theme);
   dispatchEvent(new Event("theme"));

@@ -6,11 +6,12 @@ import { visible } from "./words.js";
 const PANES = {
   terminal: (row) => import("./terminal.js").then((module) => module.terminalPane(row)),
   chat: (row) => import("./chat.js").then((module) => module.chatPane(row)),
+  recording: (row) => import("./player.js").then((module) => module.playerPane(row)),
   changes: (row) => import("./changes.js").then((module) => module.changesPane(row)),
   timeline: (row) => import("./timeline.js").then((module) => module.timelinePane(row)),
   reports: (row) => import("./reports.js").then((module) => module.reportsPane(row.id)),
 };
-const LABELS = { terminal: "Terminal", chat: "Chat", changes: "Changes", timeline: "Timeline", reports: "Reports" };
+const LABELS = { terminal: "Terminal", chat: "Chat", recording: "Recording", changes: "Changes", timeline: "Timeline", reports: "Reports" };
 
 export class SessionTabs {
   nav = el("nav.tabs", { "aria-label": "Parts of the session" });
@@ -29,7 +30,7 @@ export class SessionTabs {
   }
 
   async show(row, wanted) {
-    const parts = [...(row.can?.includes("screen") ? ["terminal"] : []), ...(row.can?.includes("chat") ? ["chat"] : []), "changes", "timeline", "reports"];
+    const parts = [...(row.can?.includes("screen") ? ["terminal"] : []), ...(row.can?.includes("chat") ? ["chat"] : []), ...(row.last_recording ? ["recording"] : []), "changes", "timeline", "reports"];
     const part = parts.includes(wanted) ? wanted : parts[0];
     const link = `#/s/${encodeURIComponent(this.#id)}`;
     keep(
