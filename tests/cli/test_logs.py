@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import select
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import IO
 import pytest
 
 from fairlead.cli.logs import after
+from fairlead.terminal.lines import PATIENCE
 from tests.doors.passepartout_peer import kill_and_wait
 from tests.hosting import WAIT, Hosting
 
@@ -136,13 +139,29 @@ def test_a_flood_through_the_deaths_of_daemons_comes_with_each_number_once(hosti
             while len(rows) < count and (line := out.readline()):
                 rows.append(json.loads(line))
             hosting.kill_daemon()
-        rest, errors = client.communicate(timeout=WAIT)
+        rest, errors = client.communicate(timeout=4 * WAIT)  # two daemons begin meanwhile, on a busy machine
+    assert client.returncode == 0, errors
     rows += map(json.loads, rest.splitlines())
     numbers = [row["line"] for row in rows]
     assert numbers == sorted(set(numbers))  # type: ignore[type-var]
     assert all(row["text"] == str(row["line"]) for row in rows)
     missed = sum(int(word) for line in errors.splitlines() for word in line.split()[2:3] if word.isdigit())
     assert len(numbers) + missed == last, errors
+
+
+def test_who_did_not_read_for_so_long_that_the_daemon_let_it_go_still_gets_the_rest(hosting: Hosting) -> None:
+    go = hosting.directory / "more"
+    hosting.start("paused", f"echo 1; until [ -e {go} ]; do sleep 0.1; done; seq 2 2000; exec sleep 600")
+    with following(hosting, "paused") as (client, out):
+        assert out.readline() == "1\n"
+        client.send_signal(signal.SIGSTOP)
+        time.sleep(PATIENCE + 2)  # nobody tells that a follower is let go
+        go.touch()
+        hosting.wait_text("paused", "2000")
+        client.send_signal(signal.SIGCONT)
+        assert [out.readline() for _ in range(1999)] == [f"{number}\n" for number in range(2, 2001)]
+        hosting.run("stop", "paused")
+        assert client.wait(WAIT) == 0
 
 
 def test_the_daemons_own_log_is_read_and_followed(hosting: Hosting) -> None:

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
             why = f"{options.token} asks in its terminal: {in_terminal['summary']}; {_attach(in_terminal)}"
             raise Failure(why)
         if options.answer not in (None, "show"):
-            _check_verb(options.answer, control)
+            _check_verb(options.answer, options.token, control)
             token, given = options.token, options.answer
             if given == "dismiss":
                 [row] = control.ask("approvals", token=token)["approvals"]
@@ -157,15 +157,20 @@ def _attach(row: dict[str, Any]) -> str:
     return f"answer in the terminal: `fairlead attach {quote(row['session_name'])}`"
 
 
-def _check_verb(given: str, control: DaemonConnection) -> None:
+def _check_verb(given: str, token: str, control: DaemonConnection) -> None:
     """Raise UsageError for an answer that no question takes."""
+    import re
+
     if given in VERBS:
         return
     offered = {word for row in control.ask("approvals")["approvals"] for word in row["options"]}
-    if given not in offered:
-        words = [*VERBS, *sorted(offered - set(VERBS))]
-        hint = nearest(given, words) or f"; expected one of {', '.join(words)}"
-        raise UsageError(f"no answer {given!r}{hint}")
+    if given in offered:
+        return
+    if re.fullmatch(r"[a-z-]*\d+", given):  # such answers go with their question: it may be over by now
+        control.ask("approvals", token=token)
+    words = [*VERBS, *sorted(offered - set(VERBS))]
+    hint = nearest(given, words) or f"; expected one of {', '.join(words)}"
+    raise UsageError(f"no answer {given!r}{hint}")
 
 
 def _print_answer(given: str, answer: dict[str, Any], *, as_json: bool) -> int:

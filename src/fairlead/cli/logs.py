@@ -24,6 +24,8 @@ OVERLAP = 200
 """How many of the last lines are looked for after a restart of the daemon."""
 MOST_LINES = 50_000
 """How many lines can be asked for at once."""
+AWAY, FASTER = "printed while no daemon was running", "printed faster than they could be read"
+"""What became of lines that were missed."""
 LOOK_EVERY = 0.2
 """Seconds between looks at the daemon's log."""
 
@@ -87,7 +89,7 @@ class _Printer:
             self.number = first
         self.show(texts[self.number - first :])
 
-    def go_on(self, first: int, texts: Sequence[str]) -> None:
+    def go_on(self, first: int, texts: Sequence[str], fate: str) -> None:
         """Go on with what the next daemon has, which may be less than was shown: it is still reading."""
         common = min(self.number, first + len(texts)) - 1  # the last line that both should know
         ago = self.number - common
@@ -96,7 +98,7 @@ class _Printer:
             self.number = first + len(texts) - len(later)
             self.show(later)
         else:
-            self.show_from(first, texts, "printed while no daemon was running")
+            self.show_from(first, texts, fate)
 
     def skip(self, texts: Sequence[str]) -> None:
         """Lines that are known and not shown."""
@@ -147,6 +149,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+class _LetGo(Exception):
+    """The daemon does not wait for us any more: what reads our output had stopped for long."""
+
+
 # --- following a session ------------------------------------------------------------------------------------
 
 
@@ -158,6 +164,7 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
     from .kinds import note_seen, other_kind
 
     begun, has_screen = False, True
+    fate = AWAY
     reconnect = Reconnect(ABSENCE)
     while True:
         try:
@@ -170,7 +177,8 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
                 note_seen(control, **{"name" if has_screen else "session_id": name})
                 texts = answer["lines"]
                 if begun:
-                    printer.go_on(answer["first"], texts)
+                    printer.go_on(answer["first"], texts, fate)
+                    fate = AWAY
                 else:
                     begun = True
                     cut = 0 if last is None else max(0, len(texts) - last)
@@ -183,6 +191,8 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
             if not (output.is_open() if isinstance(error, BrokenPipeError) else begun):
                 raise
             time.sleep(reconnect.pause(error))
+        except _LetGo:
+            fate = FASTER
         except RequestError as error:
             if not begun and has_screen:
                 with DaemonConnection() as control:
@@ -194,14 +204,21 @@ def _follow(printer: _Printer, name: str, last: int | None) -> int:
 
 
 def _follow_on(control: DaemonConnection, printer: _Printer, name: str, answer: dict[str, object]) -> None:
-    """Print each new line until the program has ended."""
+    """Print each new line until the program has ended. Raises _LetGo."""
+    from ..client.connection import RequestError
+
     follower = answer["follower"]
     while not answer.get("ended"):
         expected = answer["next"]
-        answer = control.ask("terminal_lines", name=name, follower=follower, **{"from": expected})
+        try:
+            answer = control.ask("terminal_lines", name=name, follower=follower, **{"from": expected})
+        except RequestError as error:
+            if error.code != "request/not-found":
+                raise
+            raise _LetGo from error
         assert isinstance(answer["first"], int)
         assert isinstance(answer["lines"], list)
-        printer.show_from(answer["first"], answer["lines"], "printed faster than they could be read")
+        printer.show_from(answer["first"], answer["lines"], FASTER)
 
 
 def _follow_messages(control: DaemonConnection, printer: _Printer, name: str, answer: dict[str, Any]) -> None:
