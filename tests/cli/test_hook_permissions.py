@@ -331,7 +331,9 @@ def test_a_dialog_that_shows_other_options_by_now_gets_no_key(hosting: Hosting, 
     pid = hosting.ask("session_find", name="swaps")["session"]["pid"]
     Path(f"/proc/{pid}/fd/0").write_bytes(b"\x1b[2J\x1b[H" + swapped)
     hosting.wait_text("swaps", "for no future")
-    done = hosting.run("approvals", "always-2", token, check=False)  # the question may be over by now, or not yet
+    done = hosting.run(
+        "approvals", "always-2", token, check=False
+    )  # the question may be over by now, or not yet
     assert done.returncode == 1
     hosting.until(lambda: not work.questions())
     done = hosting.run("approvals", "always-2", token, check=False)

@@ -44,7 +44,7 @@ def test_the_description_has_every_op_with_its_parameters(browser: Browser) -> N
     assert schema["required"] == ["name", "argv"]
     assert schema["properties"]["argv"]["items"] == {"type": "string"}
     assert schema["properties"]["cols"] | {"description": ""} == {
-        "type": "integer",
+        "type": ["integer", "null"],
         "minimum": 1,
         "maximum": 65535,
         "description": "",

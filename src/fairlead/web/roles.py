@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..wire.rpc_catalog import OPS
+from ..wire.rpc_catalog import OPS, PARAMS
 from .access import AccessRefused, Share, Visitor
 from .shared import session_named
 
@@ -89,6 +89,9 @@ def given_to(visitor: Visitor, op: str, params: dict[str, Any]) -> dict[str, Any
         given["ui/action"] = given.pop("ui-action")
     if unknown := given.keys() - set(known):
         raise AccessRefused(f"{op} takes no parameter {min(unknown)!r:.60}", "request/invalid-params", 400)
+    for name, value in given.items():
+        if PARAMS[name].type == "int" and type(value) is float and value.is_integer():
+            given[name] = int(value)  # to JSON 80 and 80.0 are the same number
     if visitor.share is not None:
         _bind(visitor.share, op, given, known)
     return {name.replace("-", "_"): value for name, value in given.items()}
