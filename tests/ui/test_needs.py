@@ -263,6 +263,8 @@ def test_what_an_agent_costs_is_known_to_the_next_daemon(hosting: Hosting, tmp_p
     hosting.ask("prompt", session_id=id, message="say: hello")
     hosting.until(lambda: hosting.ask("get_state", session_id=id)["state"]["phase"] == "idle")
     [before] = json.loads(hosting.run("ls", "--json").stdout)
+    assert 0 < before["context_tokens"] < before["context_window"]
+    assert f"{before['tokens']} tok" in hosting.run("ls").stdout
     hosting.run("daemon", "stop")
     journal = Path(before["file"])
     *lines, last = journal.read_text().splitlines()
@@ -275,6 +277,7 @@ def test_what_an_agent_costs_is_known_to_the_next_daemon(hosting: Hosting, tmp_p
     assert (loaded["name"], loaded["cost"]) == ("dear", 0.125)
     hosting.ask("session_lines", session_id=id)  # which opens it
     assert hosting.ask("session_list")["sessions"][0]["cost"] == 0.125
+    assert "$0.12" in hosting.run("ls").stdout
 
 
 def test_a_list_that_is_watched_ends_with_its_reader_though_nothing_changes(hosting: Hosting) -> None:

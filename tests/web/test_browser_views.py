@@ -393,6 +393,17 @@ def test_a_command_becomes_words(scene: Scene, browser: Chromium) -> None:
         assert module(page, "start.js", "argvOf", command) == words, command
 
 
+def test_a_card_says_what_an_agent_has_used(scene: Scene, browser: Chromium) -> None:
+    page = browser.page(scene.console)
+    go(page, "#/sessions")
+    row = scene.console.hosting.ask("session_find", session_id=scene.agent)["session"]
+    used = page.get_by_role("article", name="roses").locator(".usage")
+    used.wait_for()
+    assert "% of context" in used.inner_text()
+    assert f"{row['tokens']} tokens" in str(used.get_attribute("title"))
+    assert page.get_by_role("article", name="shell").locator(".usage").count() == 0
+
+
 def test_colours_follow_the_system_until_a_person_chooses(scene: Scene, browser: Chromium) -> None:
     page = browser.page(scene.console)
     paper = "getComputedStyle(document.body).backgroundColor"

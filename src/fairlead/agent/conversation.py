@@ -140,8 +140,13 @@ class Conversation:
     def more(self) -> dict[str, Any]:
         """What lists show of it besides what every session has."""
         own = {"model": f"{self.model.provider}/{self.model.id}", "file": self.journal.path}
-        cost = {"cost": round(self.usage.cost.total, 6)} if self.usage.cost.total else {}
-        return {**own, **cost, "one_shot": self.is_one_shot}
+        used = {
+            "cost": round(self.usage.cost.total, 6),
+            "tokens": self.usage.all_tokens,
+            "context_tokens": self.context_tokens,
+            "context_window": self.model.window,
+        }
+        return {**own, **{name: each for name, each in used.items() if each}, "one_shot": self.is_one_shot}
 
     lacks: frozenset[str] = frozenset()
     """The slash commands that can do nothing in it."""

@@ -71,6 +71,11 @@ class Usage(Struct, frozen=True, rename="camel"):
     total_tokens: int = 0
     cost: Cost = Cost()
 
+    @property
+    def all_tokens(self) -> int:
+        """Those that were read and written, also if nobody has added them up."""
+        return self.total_tokens or self.input + self.output + self.cache_read + self.cache_write
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.input + other.input,

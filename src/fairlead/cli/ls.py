@@ -13,6 +13,7 @@ from ..ui.needs import (
     branch_cell,
     by_need,
     check_cell,
+    cost_cell,
     from_home,
     is_done_with,
     is_inner,
@@ -39,7 +40,8 @@ COMMAND = Command(
     "work, run, are idle or have ended. STATE is what a session does and for how long. A terminal that is\n"
     "wide enough also shows the question, the kind and agent, directory, git branch, last check, size,\n"
     "clients, how long it has been quiet, CPU usage (since the previous `ls`, or since the start), CPU\n"
-    "time, memory (with all child processes), and the command with its title or its agent's last prompt.\n"
+    "time, memory (with all child processes), an agent's cost (or tokens, where no price is known), and\n"
+    "the command with its title or the agent's last prompt.\n"
     "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.\n"
     "Sessions without a name that `agent -p` or `run` opened are left out once they are done, unless they\n"
     "failed or need a person, and so are commands that agents' tools run; --all lists these too.",
@@ -66,13 +68,13 @@ COMMAND = Command(
     codes={1: "a named session does not exist; the others are listed"},
 )
 DROPS = (
-    *("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "QUIET", "WHAT"),
+    *("TIME", "SIZE", "MEMORY", "CLIENTS", "CPU", "QUIET", "COST", "WHAT"),
     *("CHECK", "BRANCH", "DIRECTORY", "KIND"),
 )
 """Which columns a narrow terminal does without, the least important one first. The one that is cut stays."""
 HEAD = (
     *("NAME", "STATE", "QUESTION", "KIND", "DIRECTORY", "BRANCH", "CHECK"),
-    *("SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "WHAT"),
+    *("SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "COST", "WHAT"),
 )
 LEAST_QUESTION = 40
 """How many columns of a question are shown, as long as others can be left out instead;"""
@@ -231,6 +233,7 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
         "-" if percent is None else f"{percent:.0f}%",
         span(session.get("cpu_seconds")),
         "-" if memory is None else f"{memory / 1e9:.1f} GB" if memory >= 1e9 else f"{memory / 1e6:.0f} MB",
+        cost_cell(session) or "-",
         f"{what} — {title}" if title else what,
     )
 

@@ -9,6 +9,7 @@ import time
 
 from ..formats.columns import printable
 from ..formats.ladder import LADDER, word_for
+from .plot import dollars, short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,6 +157,13 @@ def check_cell(session: dict[str, Any]) -> str:
         return "-"
     said = "-" if verdict.get("stale") else word_for(verdict["confidence"])
     return f"{said}!" if verdict["escalated"] else said
+
+
+def cost_cell(session: dict[str, Any]) -> str:
+    """What it has cost, or how many tokens it has used if no price is known; empty if neither is."""
+    if cost := session.get("cost"):
+        return dollars(cost)
+    return f"{short(tokens)} tok" if (tokens := session.get("tokens")) else ""
 
 
 def check_look(cell: str) -> str:

@@ -22,6 +22,7 @@ from ..needs import (
     branch_cell,
     by_need,
     check_cell,
+    cost_cell,
     from_home,
     is_done_with,
     is_inner,
@@ -33,7 +34,6 @@ from ..needs import (
     state_word,
     subtitle_of,
 )
-from ..plot import dollars
 
 MAX_LOG = 1000
 """How many things that happened are remembered: the last ones."""
@@ -94,7 +94,6 @@ def entry_of(row: Row) -> ListEntry:
     branch = branch_cell(row)
     place = from_home(row["project"]) + (f" {branch}" if branch not in ("-", "") else "")
     agent = row.get("agent") or row["kind"]
-    cost = row.get("cost") or 0.0
     name = shown_name(row)
     text = _cell(question or subject)
     looked_at = " ".join((row["name"], agent, row["kind"], place, text, _cell(subject), state_word(row)))
@@ -107,7 +106,7 @@ def entry_of(row: Row) -> ListEntry:
         text,
         bool(question),
         check_cell(row),
-        dollars(cost) if cost else "",
+        cost_cell(row),
         looked_at.casefold(),
     )
 

@@ -6,7 +6,7 @@ import { board, stateOf } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { attempt, note } from "./notices.js";
 import { moved, questionCard } from "./question.js";
-import { evidenceWords, verdict } from "./sessions.js";
+import { evidenceWords, usage, verdict } from "./sessions.js";
 import { place, since, visible } from "./words.js";
 
 export function sessionView(rest) {
@@ -24,7 +24,7 @@ export function sessionView(rest) {
       if (board.isLoaded && !tabs.isOpen) fill(head, el("h1", visible(id)), el("p.dim", "There is no such session (any more)."));
       return;
     }
-    const mark = [stateOf(row), row.name, row.branch, row.waits_for, JSON.stringify(row.verdict), row.activity?.since, JSON.stringify(row.activity?.evidence?.words)].join("|");
+    const mark = [stateOf(row), row.name, row.branch, row.waits_for, row.cost, row.tokens, row.context_tokens, JSON.stringify(row.verdict), row.activity?.since, JSON.stringify(row.activity?.evidence?.words)].join("|");
     if (head.dataset.mark !== mark) {
       head.dataset.mark = mark;
       fill(head, headOf(row));
@@ -87,6 +87,7 @@ function headOf(row) {
       el("span", visible(row.kind)),
       el("span.path", { title: visible(row.project) }, place(row.project)),
       row.branch && el("span.branch", visible(row.branch)),
+      usage(row),
       found && el("span.evidence", evidenceWords(found)),
     ),
   ];

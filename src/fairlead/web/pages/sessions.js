@@ -6,7 +6,7 @@ import { button, el, keep } from "./dom.js";
 import { Miniatures } from "./miniature.js";
 import { recall, remember } from "./remembered.js";
 import { startDialog } from "./start.js";
-import { bytes, oneLine, place, since, verdictWord, visible } from "./words.js";
+import { bytes, money, oneLine, place, since, tokens, verdictWord, visible } from "./words.js";
 
 const FILTERS = ["all", "waiting", "done", "working", "idle", "ended"];
 const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5 };
@@ -107,12 +107,23 @@ function card(row, miniatures) {
       "footer",
       el("span.path", { title: visible(row.project) }, place(row.project)),
       row.branch && el("span.branch", visible(row.branch)),
-      row.cost > 0 && el("span", `$${row.cost.toFixed(2)}`),
+      usage(row),
       row.memory && el("span", bytes(row.memory)),
       row.clients > 0 && el("span", `${row.clients} attached`),
     ),
     found && el("p.evidence", { title: "How its state is known" }, evidenceWords(found)),
   );
+}
+
+// What an agent has cost and how full its context is, as far as that is known.
+export function usage(row) {
+  const used = row.context_window > 0 && row.context_tokens > 0 ? row.context_tokens / row.context_window : 0;
+  const words = [
+    row.cost > 0 ? money(row.cost) : row.tokens > 0 && `${tokens(row.tokens)} tokens`,
+    used > 0 && `${Math.max(1, Math.round(100 * used))} % of context`,
+  ].filter(Boolean);
+  const whole = [row.tokens > 0 && `${row.tokens} tokens`, used > 0 && `${row.context_tokens} of ${row.context_window} in its context`].filter(Boolean);
+  return words.length > 0 && el(`span.usage${used > 0.8 ? ".full" : ""}`, { title: whole.join(", ") }, words.join(" · "));
 }
 
 export function evidenceWords(found) {

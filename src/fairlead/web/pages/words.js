@@ -52,7 +52,10 @@ export function tokens(count) {
   return `${(count / 1e6).toFixed(1)}M`;
 }
 
-export const money = (dollars) => (dollars ? `$${dollars.toFixed(dollars < 0.1 ? 3 : 2)}` : "");
+export function money(dollars) {
+  if (!(dollars > 0)) return "";
+  return dollars < 0.0005 ? "<$0.001" : `$${dollars.toFixed(dollars < 0.1 ? 3 : 2)}`;
+}
 
 export function bytes(count) {
   if (count < 1000) return `${count} B`;
