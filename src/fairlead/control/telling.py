@@ -235,8 +235,10 @@ class Appeals:
 
     def seen(self, session: str) -> None:
         """A person looks at a session."""
-        asked = [_key(each) for each in self._inbox.open() if each.session == session]
-        self._note_seen([*asked, self._of_session.get(session, "")])
+        asked = [each for each in self._inbox.open() if each.session == session]
+        for each in asked:
+            self._inbox.mark_seen(each.id)
+        self._note_seen([*map(_key, asked), self._of_session.get(session, "")])
 
     def seen_question(self, question: Question) -> None:
         """A person has seen a question."""
@@ -298,6 +300,7 @@ class Appeals:
                 continue
             self._drop(key)
             if message is not None and is_watched:
+                self._inbox.mark_seen(key.partition(":")[2])
                 await self._write_seen([key, *self._also(message.session)])
             elif message is not None:
                 (held if was_held else others).append(message)

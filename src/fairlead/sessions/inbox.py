@@ -142,6 +142,7 @@ class Inbox:
         self._size = 0
         self._limit = MAX_FILE
         self._is_torn = False  # the last line was not written whole
+        self._seen: set[str] = set()  # of those that are open
         self.on_seen: list[Callable[[Question], None]] = []
         """Called with a question that a person has seen."""
 
@@ -292,8 +293,18 @@ class Inbox:
 
     def note_seen(self, question: Question) -> None:
         """A person has seen a question, and has not answered it yet."""
+        self.mark_seen(question.id)
         for tell in self.on_seen:
             tell(question)
+
+    def mark_seen(self, id: str) -> None:
+        """The same without telling anybody: a person looks at its session."""
+        if id in self._open:
+            self._seen.add(id)
+
+    def is_seen(self, id: str) -> bool:
+        """True if a person has seen a question since this daemon was started."""
+        return id in self._seen
 
     def withdraw(self, id: str, why: str) -> None:
         """Its asker no longer waits: because of the answer that it is just told, or for a reason of its
@@ -314,6 +325,7 @@ class Inbox:
         if self._open.get(question.id) is not waiting:
             return  # its asker was quicker
         del self._open[question.id]
+        self._seen.discard(question.id)
         about = question.session, question.title, question.asked_at
         self._remember(_Closed(question.id, question.what, answer, *about))
         self._write(_Line(closed=self._closed[question.id]))

@@ -204,6 +204,11 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "terminals": Setting("true", "whether people are told at attached terminals, with a bell"),
         "desktop": Setting("true", "whether they are told on the desktop, by `notify-send` or `osascript`"),
+        "push_service": Setting(
+            "none",
+            "a web push service of your own, as `HOST:PORT`: it may be in a private network, others must be "
+            "public and at port 443",
+        ),
         "done": Setting("false", "whether they are also told when a turn has ended and nobody has looked"),
     },
 }

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
 import secrets
-import stat
 import time
 from collections import deque
 from collections.abc import Callable
@@ -20,7 +18,7 @@ from typing import Literal, NamedTuple, NoReturn
 import msgspec
 from msgspec import Struct, field
 
-from ..system.files import replace_file
+from ..system.files import read_private, replace_file
 from . import limits
 
 RoleName = Literal["owner", "writer", "watcher", "answerer", "reader"]
@@ -302,6 +300,14 @@ class Access:
                 self._save()
         return visitor
 
+    def of_digest(self, key: str) -> Visitor | None:
+        """Whose browser has the cookie with this digest, if anybody's by now."""
+        grant = next((each for each in self._book.grants if each.digest == key), None)
+        if grant is None or grant.is_token:
+            return None
+        visitor = self._visitor(grant)
+        return visitor if visitor.until > self._clock() else None
+
     def _visitor(self, grant: Grant) -> Visitor:
         found = self._visitors.get(grant.id)
         if found is None:
@@ -390,15 +396,8 @@ class Access:
 
 def _read(path: str) -> Book:
     """What is written down. A file that others can read or write, or that makes no sense, lets nobody in."""
+    data = read_private(path, limits.MAX_STORED)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-    except OSError:
+        return msgspec.json.decode(data, type=Book) if data is not None else Book()
+    except msgspec.DecodeError:
         return Book()
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
-            return Book()
-        try:
-            return msgspec.json.decode(file.read(limits.MAX_STORED), type=Book)
-        except msgspec.DecodeError:
-            return Book()

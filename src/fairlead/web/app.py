@@ -20,6 +20,7 @@ from .guard import Guard
 from .hub import Hub
 from .measured import metrics
 from .ops import Ops
+from .push import Pushes
 from .recordings import send_recording
 from .terminals import TerminalDoor
 from .wired import BadRequest, Gone, Receive, Scope, Send, header, json_of, sent_fault, sent_json
@@ -91,6 +92,7 @@ class App:
         self.console = Console(hub, access)
         self.errors = 0
         self._has_tls = has_tls or proxied.startswith("https")
+        self.pushes = Pushes(hub, access, has_tls=self._has_tls)
         self._is_proxied = bool(proxied)
         self._pages = static.read_pages() if pages is None else pages
         self._openapi = openapi()
@@ -119,6 +121,9 @@ class App:
             post("/api/web/revoke", self.console.revoke, ("owner",)),
             post("/api/web/share", self.console.share, ("owner",)),
             post("/api/web/confirm", self.console.confirm, ("owner",)),
+            get("/api/push", self.pushes.about),
+            post("/api/push/subscribe", self.pushes.subscribe),
+            post("/api/push/unsubscribe", self.pushes.unsubscribe),
             WebSocketRoute("/api/terminals/{id:path}", _Closed(self, self._terminal)),
             *(Route(path, _Open(self._page), methods=["GET"]) for path in self._pages),
         ]

@@ -84,6 +84,8 @@ class Hub:
         self.epoch = secrets.token_hex(4)
         self.questions: dict[str, dict[str, Any]] = {}
         """All that waits for a person, by its token."""
+        self.has_looked = False
+        """True once it is known what waits."""
         self.counts: dict[str, int] = {}
         """How often each topic has come."""
         self.changed = asyncio.Event()
@@ -228,6 +230,7 @@ class Hub:
             return
         now = {each["token"]: each for each in found}
         before, self.questions = self.questions, now
+        self.has_looked = True
         for token, question in before.items():
             if token not in now:
                 data = {"token": token, "session_id": question.get("session_id"), "at": time.time()}

@@ -109,3 +109,32 @@ MAX_LABEL = 120
 
 MAX_RECORDING = 2 * 1024 * 1024 * 1024
 """Bytes of a recording that is sent."""
+
+MAX_SUBSCRIPTIONS = 100
+"""Browsers that are pushed to; each may be once."""
+MAX_PUSH_BODY = 8 * 1024
+"""Bytes of a subscription, as a browser sends it."""
+MAX_ENDPOINT = 2048
+"""Characters of the address at which a push service takes messages for a browser."""
+MAX_PUSH_FILE = 1024 * 1024
+"""Bytes of the file with subscriptions."""
+MAX_PUSHED = 500
+"""Questions of which it is kept who was told."""
+PUSHES_AT_ONCE = 4
+"""Messages that are on their way to push services at a time;"""
+MAX_PUSHES_WAITING = 200
+"""those that wait for that, or to be tried again;"""
+PUSH_SECONDS = 20.0
+"""and seconds for one of them: finding the service, connecting, and its answer."""
+PUSH_TRIES = 4
+"""How often a message is sent at the most that a service can't take now;"""
+PUSH_PAUSES = (2.0, 10.0, 30.0)
+"""the seconds between the tries,"""
+MAX_PUSH_PAUSE = 120.0
+"""and at most so many if the service says how long."""
+MAX_PUSH_ANSWER = 16 * 1024
+"""Bytes of a push service's answer that are read: its status and headers."""
+MOST_PUSHED_APART = 3
+"""Questions for one browser that are pushed each by itself; more at a time are one message."""
+PUSHES_A_MINUTE = 20
+"""Messages to one browser in a minute; what is more is pushed later."""

@@ -72,6 +72,13 @@ async def metrics(app: App) -> str:
         *_family("web_streams", "gauge", "open event streams", [({}, app.events.open)]),
         *_family("web_terminals", "gauge", "open terminals", [({}, app.terminals.open)]),
         *_family("web_terminal_bytes_total", "counter", "output sent", [({}, app.terminals.bytes_out)]),
+        *_family("web_subscriptions", "gauge", "browsers that are pushed to", [({}, len(app.pushes.book))]),
+        *_family(
+            "web_pushes_total",
+            "counter",
+            "messages to push services, by what became of them",
+            [({"outcome": each}, count) for each, count in sorted(app.pushes.sender.counts.items())],
+        ),
         *_family("web_errors_total", "counter", "requests that failed by our own fault", [({}, app.errors)]),
         *_family("web_uptime_seconds", "gauge", "since the start", [({}, time.time() - app.started_at)]),
     ]

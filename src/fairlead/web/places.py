@@ -22,6 +22,8 @@ class Places:
         self.lock = f"{settings.runtime_dir}/web.lock"
         self.log = f"{settings.state_dir}/web.log"
         self.book = f"{settings.state_dir}/web.json"
+        self.pushes = f"{settings.state_dir}/web.push.json"
+        self.push_key = f"{settings.state_dir}/web.push.key"
         self._port = f"{settings.state_dir}/web.port"
 
     def last_port(self) -> int:

@@ -33,6 +33,7 @@ from .frames import FrameProtocol
 from .hub import Hub
 from .peers import protocol_for
 from .places import Listening, Places
+from .push_post import own_service
 
 log = logging.getLogger("fairlead.web")
 
@@ -53,6 +54,10 @@ def run(settings: Settings, listen: Listening, ready: Callable[[], None]) -> Non
     safe_dir(settings.runtime_dir)
     safe_dir(settings.state_dir)
     places = Places(settings)
+    try:
+        own_service(settings.text("notify", "push_service"))
+    except ValueError as error:
+        raise settings.located(error) from None
     if (agent := agent_of(os.getpid(), {})) != "":
         raise SettingError(f"an agent's command can't start the console ({agent or 'unknown'})")
     lock = os.open(places.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -191,22 +196,24 @@ class _Process:
         following = asyncio.ensure_future(self._hub.run())
         tidying = asyncio.ensure_future(self._tidy(control))
         comparing = asyncio.ensure_future(self._app.console.run())
+        pushing = asyncio.ensure_future(self._app.pushes.run())
         log.info("serving browsers at %s", self._app.console.base)
         try:
             serving = asyncio.ensure_future(self._server.serve(sockets=[self._bound]))
             while not self._server.started and not serving.done():
                 await asyncio.sleep(0.005)
             ready()
-            running = (serving, following, tidying, comparing)
+            running = (serving, following, tidying, comparing, pushing)
             await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for each in running:
                 if each.done():
                     each.result()
         finally:
             control.close()
-            for task in (following, tidying, comparing, serving):
+            others = (following, tidying, comparing, pushing, serving)
+            for task in others:
                 task.cancel()
-            await asyncio.gather(following, tidying, comparing, serving, return_exceptions=True)
+            await asyncio.gather(*others, return_exceptions=True)
             await self._hub.close()
 
     async def _tidy(self, control: UnixServer) -> None:
@@ -214,6 +221,7 @@ class _Process:
             await asyncio.sleep(TIDY_EVERY)
             await control.mend()
             self._access.tidy()
+            self._app.pushes.tidy()
             self._logfile.rotate_if_due()
 
     # --- the command's requests ---------------------------------------------------------------------------

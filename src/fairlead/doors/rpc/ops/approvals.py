@@ -24,7 +24,9 @@ class ApprovalOps:
     async def approvals(self, token: str | None = None) -> Data:
         """All that waits, or one question. Of many only as much is in the list as has room there."""
         if token is not None:
-            return fields(approvals=[_row(self._inbox.find(token))])
+            question = self._inbox.find(token)
+            seen = {"seen": True} if self._inbox.is_seen(question.id) else {}
+            return fields(approvals=[{**_row(question), **seen}])
         left, rows = LISTED_CHARACTERS, []
         for question in self._inbox.open():
             room = max(LEAST_CHARACTERS, left)
