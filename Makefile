@@ -44,8 +44,8 @@ $(READY)fuzz: $(SETUP_INPUTS)
 	tools/setup dev fuzz
 	@touch $@ $(READY)dev
 
-peers: ## install the programs that tests compare with, where apt-get may
-	tools/peers
+peers: ## install the programs that tests compare with, and a browser, where apt-get may
+	tools/peers --browser
 
 install: ## put fairlead on your PATH (uv, pipx or a venv; INSTALLER= and EXTRAS=picture,models choose)
 	tools/install

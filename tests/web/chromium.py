@@ -87,7 +87,7 @@ def chromium() -> Iterator[Chromium]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        peers.missing("Playwright is not in .venv/peers: run `tools/peers --python`")
+        peers.missing("Playwright is not in .venv/peers: run `make peers`")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=[*FLAGS])
         made = Chromium(browser)

@@ -129,6 +129,10 @@ def _gets() -> dict[str, Any]:
     id = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     recording = _get("the recording of a session", "application/x-asciicast", "404", "409", "503", "504")
     recording["get"]["parameters"] = [id]
+    recording["get"]["responses"] |= {
+        "206": {"description": "a part of it, as asked by Range", "content": {"application/x-asciicast": {}}},
+        "416": {"description": "there is no such part", "content": _failures("400")["400"]["content"]},
+    }
     health = _get("whether the console serves", "application/json")
     health["get"]["security"] = []
     return {
