@@ -29,6 +29,7 @@ SEE = {
     "attach": "[terminal.md](terminal.md#attaching), "
     "[security.md](security.md#what-a-program-may-say-to-your-terminal)",
     "daemon": "[terminal.md](terminal.md#how-it-survives), [cli.md](cli.md#the-daemon-as-a-service)",
+    "hosts": "[hosts.md](hosts.md#ssh)",
     "rpc": "[rpc.md](rpc.md)",
     "verifier": "[verify.md](verify.md)",
     "hooks": "[state.md](state.md#hooks)",

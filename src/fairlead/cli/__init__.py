@@ -34,6 +34,7 @@ COMMANDS = {
     "notify": "send yourself a notification",
     "doctor": "check the daemon and its environment, and say what to fix",
     "web": "show all sessions in a browser, on this machine or a phone",
+    "host": "add other hosts, list, check and remove them, and install Fairlead there",
     "token": "make a token for the console's HTTP API, or list and remove them",
     "rpc": "speak rpc-edn on standard input and output, for editors",
     "acp": "speak the Agent Client Protocol on standard input and output, for editors",
@@ -59,15 +60,16 @@ GROUPS = {
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
     "Verification": ("verify", "run", "reports", "hook"),
     "Control": ("talk", "approvals", "notify", "doctor", "token"),
+    "Hosts": ("host",),
 }
 """Which commands `--help` shows together; the others come last."""
 
-HIDDEN = ("complete",)
-"""Commands for shells, not for people."""
-UNTOLD = ("complete", "daemon", "hook", "rpc", "acp", "mcp")
+HIDDEN = ("complete", "link")
+"""Commands for shells and for other hosts, not for people."""
+UNTOLD = ("complete", "daemon", "hook", "host", "link", "rpc", "acp", "mcp")
 """Commands that don't say that the daemon is of another version: nobody reads it, or is about to mend it."""
 
-QUIET = ("complete", "doctor", "hook")
+QUIET = ("complete", "doctor", "hook", "link")
 """Commands that don't say that config.toml can't be read: nobody reads it, or it is among what they find."""
 
 ELSEWHERE = {
@@ -135,6 +137,14 @@ def _chosen(words: list[str]) -> int:
         words = [words[1], "--help"]
     if not words:
         words = ["top"]
+    given: str | None = None
+    if words[0] in ("-H", "--host") or words[0].startswith("--host="):
+        word, equals, given = words[0].partition("=")
+        if not equals and len(words) == 1:
+            output.complain(f"fairlead: {word} needs a value: HOST")
+            return 2
+        given, words = (given, words[1:]) if equals else (words[1], words[2:])
+        words = words or ["top"]
     name, *rest = words
     if name in ("-h", "--help", "help"):
         print(_usage(), end="")
@@ -152,7 +162,7 @@ def _chosen(words: list[str]) -> int:
         hint = hint or "; `fairlead --help` lists them"
         output.complain(f"fairlead: no command {name!r}{hint}")
         return 2
-    return _run(name, rest)
+    return _run(name, rest, given)
 
 
 def command_of(name: str) -> Command | None:
@@ -163,10 +173,12 @@ def command_of(name: str) -> Command | None:
     return found
 
 
-def _run(name: str, words: list[str]) -> int:
+def _run(name: str, words: list[str], host: str | None = None) -> int:
+    """Run a command, for a host if one is given."""
     from importlib import import_module
 
     from ..system import settings
+    from .far import Chooser
 
     settings.unread = partial(_unread, name)
     if name not in UNTOLD:
@@ -175,24 +187,31 @@ def _run(name: str, words: list[str]) -> int:
         versions.notice = partial(_warn, name)
         if name not in QUIET:
             versions.fault_notice = partial(_warn, name)
+    chooser = Chooser(name, host)
     try:
-        code: int = import_module(f".{name}", __name__).main(words)
+        return chooser.run(import_module(f".{name}", __name__).main, words)
     except HelpWanted as wanted:
         from .columns import terminal_width
 
         print(wanted.command.help(terminal_width() or USUAL_WIDTH), end="")
         return 0
-    except UsageError as error:
+    except Exception as error:
+        if (code := failed(name, error)) is None:
+            raise
+        return code
+
+
+def failed(name: str, error: Exception) -> int | None:
+    """Say why a command could not be done; gives its exit code. None if that is a fault of ours."""
+    if isinstance(error, UsageError):
         output.complain(f"fairlead {name}: {error}\nsee `fairlead help {name}`")
         return 2
-    except BrokenPipeError:
-        raise
-    except Exception as error:
-        names = {kind.__name__ for kind in type(error).__mro__}
-        if not isinstance(error, ConnectionError | Failure) and not names & _FAILURES:
-            raise
-        return _failed(f" {name}", error)
-    return code
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if isinstance(error, BrokenPipeError):
+        return None
+    if not isinstance(error, ConnectionError | Failure) and not names & _FAILURES:
+        return None
+    return _failed(f" {name}", error)
 
 
 def _unread(name: str, why: str) -> None:

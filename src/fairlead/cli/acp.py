@@ -24,6 +24,7 @@ COMMAND = Command(
         ("fairlead acp --with claude", "Claude Code, in sessions that survive the editor"),
         ("fairlead acp --session garden", "talk to the session that `fairlead agent garden` opens"),
     ),
+    far="there",
 )
 
 

@@ -24,6 +24,7 @@ COMMAND = Command(
         ("fairlead agent --with claude", "chat with one of them"),
     ),
     codes={1: "with --check: the agent can't be used"},
+    far="there",
 )
 _ABILITIES = {
     "resume": "resumes sessions",

@@ -44,6 +44,23 @@ def refused(error: RequestError) -> None:
         raise UsageError(why if about in ("regex", "needle") else str(error)) from None
 
 
+class Elsewhere(Exception):
+    """A command is to be run on another host."""
+
+    def __init__(self, host: str, words: list[str]) -> None:
+        super().__init__()
+        self.host = host
+        self.words = words
+
+
+class SeveralHosts(Exception):
+    """A command names sessions of several hosts, and is to be done host by host."""
+
+    def __init__(self, hosts: list[str]) -> None:
+        super().__init__()
+        self.hosts = hosts
+
+
 class HelpWanted(Exception):
     """Someone asks for the help of a command."""
 
@@ -87,6 +104,7 @@ class Option:
         many: bool = False,
         completes: str = "",
         bare: str | None = None,
+        of_host: bool | None = None,
     ) -> None:
         self.names = names
         self.help = help
@@ -97,6 +115,8 @@ class Option:
         """What the value may be: one of the things that `cli/complete.py` knows, or words to choose from."""
         self.bare = bare
         """What its value is if none is given; a value of its own then stands after `=` only."""
+        self.of_host = completes in _OF_HOSTS if of_host is None else of_host
+        """Whether it may be HOST:NAME."""
 
     @property
     def name(self) -> str:
@@ -122,6 +142,7 @@ class Argument:
         many: bool = False,
         choices: Sequence[str] = (),
         completes: str = "",
+        of_host: bool | None = None,
     ) -> None:
         self.name = name
         self.help = help
@@ -129,12 +150,16 @@ class Argument:
         self.many = many
         self.choices = choices
         self.completes = completes
+        self.of_host = completes in _OF_HOSTS if of_host is None else of_host
 
     @property
     def shown(self) -> str:
         word = ("|".join(self.choices) or self.name.upper()) + ("…" if self.many else "")
         return f"[{word}]" if self.optional else word
 
+
+_OF_HOSTS = ("session", "chat", "worktree", "approval")
+"""What other hosts have, too, so that it may be HOST:NAME."""
 
 JSON = Option("--json", help="print JSON")
 HELP = Option("-h", "--help", help="print this help")
@@ -155,6 +180,8 @@ class Command:
         tail: str = "",
         examples: Sequence[tuple[str, str]] = (),
         codes: dict[int | str, str] | None = None,
+        far: str = "asks",
+        there_with: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.about = about
@@ -166,6 +193,11 @@ class Command:
         """What may come after `--`, untouched; given as `tail`."""
         self.examples = examples
         self.codes = USUAL_CODES | (codes or {})
+        self.far = far
+        """How it works with another host: it `asks` that daemon, is run `there`, or only `here`, with the
+        reason after a colon."""
+        self.there_with = there_with
+        """Names of options with which it is run there."""
 
     def option(self, name: str) -> Option | None:
         return next((each for each in self.options if name in each.names), None)
@@ -274,7 +306,15 @@ def parsed(command: Command, words: Sequence[str]) -> Options:
     if len(given) > 1:
         first, second = (name.replace("_", "-") for name in given[:2])
         raise UsageError(f"--{first} and --{second} can't be combined")
-    return Options(values | _placed(command, places) | {"tail": tail})
+    values |= _placed(command, places) | {"tail": tail}
+    if far is not None:
+        far(command, words, values)
+    return Options(values)
+
+
+far: Callable[[Command, Sequence[str], dict[str, Any]], None] | None = None
+"""Set by a command line: finds out which host is meant, and takes it off the names. May raise Elsewhere, or
+SeveralHosts."""
 
 
 def _take(command: Command, word: str, rest: list[str], values: dict[str, Any]) -> None:

@@ -75,6 +75,7 @@ COMMAND = Command(
         ('eval "$(fairlead completion zsh)"', "in ~/.zshrc, after compinit"),
         ("fairlead completion fish > ~/.config/fish/completions/fairlead.fish", "once"),
     ),
+    far="here: a shell's completion is of its own host",
 )
 
 

@@ -33,6 +33,7 @@ COMMAND = Command(
         ),
     ),
     codes={1: "config.toml has an error, or the setting does not exist"},
+    far="there",
 )
 
 

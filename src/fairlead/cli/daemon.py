@@ -53,6 +53,7 @@ COMMAND = Command(
         ),
     ),
     codes={1: "failed; for status: not running, or hung"},
+    far="there",
 )
 
 
@@ -243,7 +244,7 @@ def _run(*, supervised: bool, asked_at: float | None, news: int | None) -> int:
 
         def is_served() -> bool:
             try:
-                run(Settings(), supervised=supervised, asked_at=asked_at, ready=told.ready)
+                run(Settings(host=""), supervised=supervised, asked_at=asked_at, ready=told.ready)
             except AlreadyRunning as error:
                 if not supervised:
                     told.elsewhere()

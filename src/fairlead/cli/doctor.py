@@ -21,6 +21,7 @@ COMMAND = Command(
         ("fairlead doctor --json | jq -r .status", "for monitoring"),
     ),
     codes={0: "healthy, or nothing has been started yet", 1: "a check failed, or the daemon has died"},
+    far="there",
 )
 
 

@@ -67,6 +67,7 @@ COMMAND = Command(
         ('echo \'{"hook_event_name": "Stop"}\' | fairlead hook other', "from an agent of your own"),
     ),
     codes={1: "the agent's settings can't be read or written (--install, --uninstall)"},
+    far="here: agents report to the daemon that runs them",
 )
 
 

@@ -49,6 +49,7 @@ COMMAND = Command(
         ("fairlead logs --daemon -n 50", "the daemon's log"),
     ),
     codes={0: "done; with -f, the program has ended"},
+    there_with=("daemon",),
 )
 
 

@@ -26,6 +26,7 @@ COMMAND = Command(
         ("codex mcp add fairlead -- fairlead mcp", "for Codex"),
         ("fairlead approvals", "answer their questions"),
     ),
+    far="there",
 )
 PRIVATE = ("FAIRLEAD_AGENT_", "FAIRLEAD_CONTROL_", "FAIRLEAD_MCP_")
 """How variables begin that set what agents may do: a daemon that an agent has started does not get them."""

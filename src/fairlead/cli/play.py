@@ -64,6 +64,7 @@ COMMAND = Command(
         ("fairlead play demo.cast --from 1:30", "start at 1:30"),
         ("fairlead play demo.cast --to 5 | cat", "print the output of the first five seconds"),
     ),
+    far="here: it plays a file of this host",
 )
 
 

@@ -29,6 +29,7 @@ COMMAND = Command(
         ('fairlead play "$(fairlead record work --stop)"', "stop the recording and play it"),
     ),
     codes={1: "no such session, it is already being recorded, or the file can't be created"},
+    far="there",
 )
 
 

@@ -66,6 +66,7 @@ COMMAND = Command(
         ("fairlead reports --show 12", "one report in full"),
     ),
     codes={0: "reports were found", 1: "no reports, or no such session, project or report"},
+    far="there",
 )
 
 

@@ -19,6 +19,7 @@ COMMAND = Command(
         ("fairlead --rpc-edn", "the same, as psi spells it"),
         ("fairlead rpc --standalone", "sessions run in this process and end with it"),
     ),
+    far="there",
 )
 
 

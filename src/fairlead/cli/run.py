@@ -51,6 +51,7 @@ COMMAND = Command(
         2: "usage error, or could not verify",
         3: "verified, but calls were denied because nobody could be asked",
     },
+    far="there",
 )
 
 

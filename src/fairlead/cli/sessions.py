@@ -45,6 +45,7 @@ COMMAND = Command(
         ("fairlead sessions flaky test", "search all messages"),
     ),
     codes={1: "no sessions or no matches"},
+    far="there",
 )
 
 

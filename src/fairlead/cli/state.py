@@ -48,6 +48,7 @@ COMMAND = Command(
         ("fairlead state work --record dialog.cast --as waits", "a recording for a rule of your own"),
     ),
     codes={1: "there is no such session, or it can't be recorded"},
+    there_with=("record",),
 )
 
 

@@ -46,6 +46,7 @@ COMMAND = Command(
         124: "timed out waiting for an answer",
         130: "interrupted by Ctrl-C; at a terminal, while no answer was pending",
     },
+    far="there",
 )
 
 

@@ -39,6 +39,7 @@ COMMAND = Command(
         ("fairlead token --scope read --for 7d --name grafana", "a token that may look, for a week"),
         ("fairlead token rm 1f2e3d4c", "end one"),
     ),
+    far="there",
 )
 
 

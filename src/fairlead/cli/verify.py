@@ -46,6 +46,7 @@ COMMAND = Command(
         "stopped; with --once: verification failed",
         2: "usage error; with --once: could not verify, no turn yet, or the turn failed or was aborted",
     },
+    far="there",
 )
 
 

@@ -62,6 +62,7 @@ COMMAND = Command(
         ),
         ("fairlead web --sessions", "who may come in, and their ids for --revoke"),
     ),
+    far="here: start the console on that host (`fairlead web` there), and forward its port with ssh -L",
 )
 
 

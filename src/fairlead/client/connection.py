@@ -82,8 +82,9 @@ class DaemonConnection:
             except BaseException:
                 self.close()
                 raise
-            versions.note_version(greeting["server_info"].get("server_version"))
-            versions.note_config_fault(greeting["server_info"].get("config_fault"))
+            versions.note_version(greeting["server_info"].get("server_version"), self.settings.host)
+            if not self.settings.host:
+                versions.note_config_fault(greeting["server_info"].get("config_fault"))
         return self._socket
 
     def _answer(self, connection: socket.socket, id: str) -> Any:

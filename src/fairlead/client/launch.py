@@ -19,7 +19,7 @@ import sys
 import time
 
 from ..keeper.credentials import AGENT_MARK
-from ..system.settings import SettingError, Settings, foreign, safe_dir
+from ..system.settings import HOST_VARIABLE, SettingError, Settings, foreign, safe_dir
 
 START_WAIT = 10.0
 """Seconds until a daemon that does not come up is an error."""
@@ -95,6 +95,8 @@ class FullDaemon(HungDaemon):
 
 def saw_daemon(settings: Settings) -> None:
     """This process is connected to a daemon. Whoever stops that means its clients, too."""
+    if settings.host:  # which is not ours to start
+        return
     _seen_at[settings.lock_path] = time.time()
 
 
@@ -145,6 +147,8 @@ def reached_daemon(settings: Settings) -> socket.socket | None:
     One that was just killed may still be connected to for a moment. So it gets a line that says nothing,
     which rpc-edn answers with an error, before anything depends on it.
     """
+    if settings.host:
+        return _far(settings)
     if len(os.fsencode(settings.rpc_path)) > MAX_SOCKET_PATH:
         where = f"the path of the runtime directory, {settings.runtime_dir}, is too long"
         raise SettingError(f"{where}: the path of a socket in it may have at most {MAX_SOCKET_PATH} bytes")
@@ -197,6 +201,10 @@ def _line(connection: socket.socket) -> bytes | None:
 
 def raise_if_hung(settings: Settings, began: float) -> None:
     """Raise HungDaemon if there is a daemon; it has not answered since `began`."""
+    if settings.host:
+        from .hosts.dial import HostAway
+
+        raise HostAway(settings.host, f"its daemon has not answered for {round(time.monotonic() - began)} s")
     from .hung import lock_holder
 
     if pid := lock_holder(settings):
@@ -204,8 +212,10 @@ def raise_if_hung(settings: Settings, began: float) -> None:
 
 
 def connected(settings: Settings, *, start: bool = True) -> socket.socket:
-    """A connection to the daemon's control socket; the daemon is started if need be. Raises NoDaemon, and
-    StartFailed as soon as a daemon that was started has failed, or Stopped."""
+    """A connection to the daemon's control socket; the daemon is started if need be, and that of another host
+    always. Raises NoDaemon, and StartFailed as soon as a daemon that was started has failed, or Stopped."""
+    if settings.host:
+        return _far(settings)
     deadline = time.monotonic() + START_WAIT
     starting: Starting | None = None
     try:
@@ -221,6 +231,13 @@ def connected(settings: Settings, *, start: bool = True) -> socket.socket:
         if starting is not None:
             starting.close()
     return connection
+
+
+def _far(settings: Settings) -> socket.socket:
+    """A link to the daemon of another host."""
+    from .hosts.dial import dial_control
+
+    return dial_control(settings)
 
 
 def session_dirs(settings: Settings) -> list[str]:
@@ -245,7 +262,12 @@ def reached_session(name: str, settings: Settings) -> socket.socket | None:
 
 def session_socket(name: str, settings: Settings) -> socket.socket | None:
     """A connection to a session, at its own socket or, when it has ended, at the one for those; or none if
-    there is no such session. The daemon is started if need be; it opens its sessions' sockets first."""
+    there is no such session. The daemon is started if need be; it opens its sessions' sockets first. For
+    another host it is a link to the session."""
+    if settings.host:
+        from .hosts.dial import dial
+
+        return dial(settings.host, ["terminal", name], settings)
     for _ in range(ABSENT_TRIES):
         connection = reached_session(name, settings) or reached_ended(name, settings)
         if connection is not None:
@@ -339,7 +361,11 @@ def _launch(settings: Settings, asked_at: float) -> tuple[int, int]:
         shell = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", '"$@" &', "sh", *command, "--asked-at", str(asked_at), "--news", str(NEWS_FD)],
-            {name: value for name, value in (os.environ | settings.environ).items() if name != AGENT_MARK},
+            {
+                name: value
+                for name, value in (os.environ | settings.environ).items()
+                if name not in (AGENT_MARK, HOST_VARIABLE)
+            },
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, nothing, 0),
                 (os.POSIX_SPAWN_DUP2, log, 1),

@@ -30,6 +30,10 @@ ABSENCE = 60.0
 """Seconds without any daemon until what waits for a session gives up; it outlives any number of restarts."""
 NURSERY_GRACE = 0.5
 """Seconds that the nursery has to start the next daemon, before we do it."""
+HOST_WAIT = 900.0
+"""Seconds that a client waits for another host to come back: a line may be away for minutes."""
+HOST_PAUSE = 1.0
+"""Seconds between two tries to reach another host."""
 RETRY_PAUSE = 0.02
 """Seconds between two looks for a daemon that is not there."""
 MAX_REPEATS = 8
@@ -66,8 +70,13 @@ class Reconnect:
         """Return the seconds until the next try; raise the error of the last one if there shall be none."""
         if self._tries is not None:
             self._tries -= 1
-        is_last = self.is_over or self._tries == -1
-        if is_last or isinstance(error, StartFailed | HungDaemon):
+        if self._tries == -1 or isinstance(error, StartFailed | HungDaemon):
+            raise error
+        if is_away(error):
+            if time.monotonic() - self._lost_at > max(self._wait, HOST_WAIT):
+                raise error
+            return HOST_PAUSE
+        if self.is_over:
             raise error
         return RETRY_PAUSE
 
@@ -88,6 +97,11 @@ class Reconnect:
             self._starting.check()
         if self.is_over:
             raise NoDaemon(f"the daemon did not come back; see {settings.log_path}")
+
+
+def is_away(error: Exception) -> bool:
+    """True if a host can't be reached, which may change by itself. By name: importing it takes time."""
+    return type(error).__name__ == "HostAway"
 
 
 def repeating(call: Call[Any]) -> Reconnect:

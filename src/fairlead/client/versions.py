@@ -25,13 +25,18 @@ def note_config_fault(fault: str | None) -> None:
         tell(f"{fault} (until this is fixed, the daemon keeps its previous settings)")
 
 
-def note_version(version: str | None) -> None:
+def note_version(version: str | None, host: str = "") -> None:
     """The daemon has told its version; one that is too old to tell is of another one, too."""
     global notice
     if version == __version__ or notice is None:
         return
     tell, notice = notice, None
+    theirs = f"version {version}" if version else "an older version"
+    if host:
+        what = f"`fairlead host install {host}` installs this version there"
+        tell(f"the daemon on {host} has {theirs}, this command has {__version__}; {what}")
+        return
     tell(
-        f"the daemon has {f'version {version}' if version else 'an older version'}, this command has "
-        f"{__version__}; `fairlead daemon restart` updates the daemon, sessions keep running"
+        f"the daemon has {theirs}, this command has {__version__}; `fairlead daemon restart` updates the "
+        "daemon, sessions keep running"
     )

@@ -48,7 +48,7 @@ from ..sessions.state import States
 from ..system.logfile import LogFile
 from ..system.setting_rows import rows
 from ..system.setting_table import AT_START
-from ..system.settings import SettingError, Settings, safe_dir
+from ..system.settings import HOST_VARIABLE, SettingError, Settings, safe_dir
 from ..system.sockets import is_served
 from ..system.whereabouts import write_whereabouts
 from ..terminal.host import TerminalHost
@@ -476,6 +476,7 @@ def run(
         log.warning("%s; until that is fixed, %s is used", settings.fault, settings.good_path)
     supervisor = Supervisor()
     os.environ.pop(AGENT_MARK, None)  # what we start is no agent's, whoever started us
+    os.environ.pop(HOST_VARIABLE, None)  # nor meant for another host
 
     environment: dict[str, str] | None = None
 

@@ -102,6 +102,9 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
         ),
         "log_count": Setting(3, "how many older logs are kept", at_start=True),
     },
+    "hosts": {
+        "ssh": Setting("ssh", "the ssh command with which other hosts are reached, with options if need be"),
+    },
     "rpc": {
         "max_connections": Setting(256, "maximum number of rpc-edn clients: editors, commands, programs")
     },

@@ -46,6 +46,12 @@ _NAN = float("nan")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
+HOST_VARIABLE = "FAIRLEAD_HOST"
+LOCAL = "local"
+"""The name of this host, beside those of others."""
+chosen_host: str | None = None
+"""Set by a command that is given a host: which one settings are for that are given none. Stronger than
+FAIRLEAD_HOST, and empty for this one."""
 unread: Callable[[str], None] | None = None
 """Set by a command: gets the reason, once, if the file can't be read or has a mistake in what is used of it;
 then defaults hold. If nobody sets it, that raises SettingError."""
@@ -58,8 +64,13 @@ class SettingError(Exception):
 class Settings:
     """The settings that hold in an environment."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ, *, host: str | None = None) -> None:
+        """`host` is the one whose daemon is meant, if it is not that of the command or FAIRLEAD_HOST."""
         self.environ = environ
+        given = (chosen_host, environ.get(HOST_VARIABLE)) if host is None else (host,)
+        named = next((each for each in given if each is not None), "")
+        self.host = "" if named == LOCAL else named
+        """The host whose daemon is meant; empty for this one. Places and values are always those of here."""
         self._file: Mapping[str, object] | None = None
         self._data = b""
         self._mark: tuple[int, ...] = ()

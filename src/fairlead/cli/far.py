@@ -1,0 +1,177 @@
+"""Commands for other hosts: `HOST:NAME`, `fairlead -H HOST COMMAND`, FAIRLEAD_HOST. What is before the first
+colon of a session's name is a host if there is one of that name; else the whole word is a session here.
+
+Imports little, and reads the table of hosts only if a word has a colon.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from ..system import settings as places
+from ..system.settings import HOST_VARIABLE, LOCAL, Settings
+from . import arguments
+from .arguments import Argument, Command, Elsewhere, Failure, Option, SeveralHosts, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_GONE = 255
+"""What ssh ends with if it could not connect, or lost the connection."""
+
+
+class Chooser:
+    """Which host a command is for."""
+
+    def __init__(self, name: str, given: str | None) -> None:
+        """`name` is the command's, and `given` is what `-H` says."""
+        self._name = name
+        self._given = given
+        self._turn: str | None = None
+        self._is_settled = False
+
+    def choose(self, command: Command, words: Sequence[str], values: dict[str, Any]) -> None:
+        """Find the host of a command's names, and leave the names without it."""
+        if self._is_settled:  # a command that is done by another one
+            return
+        takes: list[Argument | Option] = [*command.takes, *command.options]
+        named = [each for each in takes if each.of_host and values[each.name]]
+        found: dict[str, list[str]] = {}
+        replaced: list[tuple[str, str]] = []
+        names: dict[str, Any] | None = None
+        for each in named:
+            given = values[each.name]
+            many = given if isinstance(given, list) else [given]
+            split = []
+            for word in many:
+                if names is None and ":" in word:
+                    names = _names()
+                host, name = self._split(word, names or {})
+                split.append((host, name))
+                found.setdefault(host, []).append(name)
+                replaced.append((word, name))
+            if self._turn is not None:
+                split = [(host, name) for host, name in split if host == self._turn]
+            rest = [name for _, name in split]
+            if "" in rest:
+                raise UsageError("a session's name must not be empty")
+            values[each.name] = rest if isinstance(given, list) else rest[0] if rest else None
+        if len(found) > 1 and self._turn is None:
+            if len(named) > 1 or not isinstance(values[named[0].name], list):
+                raise UsageError(f"all sessions must be of one host, not of {_listed(found)}")
+            if values.get("json") or values.get("watch"):
+                raise UsageError(f"--json and --watch are for sessions of one host, not of {_listed(found)}")
+            raise SeveralHosts(list(found))
+        host = self._turn if self._turn is not None else next(iter(found), self._default())
+        self._is_settled = True
+        places.chosen_host = host
+        if host:
+            runs_there = any(values[name] for name in command.there_with)
+            self._go(host, "there" if runs_there else command.far, command, words, replaced)
+
+    def _split(self, word: str, names: dict[str, Any]) -> tuple[str, str]:
+        from ..client.hosts.table import split
+
+        found = split(word, names) if ":" in word else None
+        if found is None:
+            return self._default(), word
+        host, name = found
+        return "" if host == LOCAL else host, name
+
+    def _default(self) -> str:
+        given = os.environ.get(HOST_VARIABLE, "") if self._given is None else self._given
+        return "" if given == LOCAL else given
+
+    def _go(
+        self,
+        host: str,
+        far: str,
+        command: Command,
+        words: Sequence[str],
+        replaced: list[tuple[str, str]],
+    ) -> None:
+        if far == "asks":
+            return
+        if far == "there":
+            raise Elsewhere(host, [command.name, *_without_host(words, replaced)])
+        if self._given is None and not replaced:  # FAIRLEAD_HOST is not for what has no other host
+            places.chosen_host = ""
+            return
+        why = far.partition(": ")[2] or "it is for this host only"
+        raise Failure(f"not with another host: {why}")
+
+    def run(self, main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
+        """Run a command, host by host if it is for several."""
+        arguments.far = self.choose
+        try:
+            return self._run(main, words)
+        finally:
+            arguments.far = None
+            places.chosen_host = None
+
+    def _run(self, main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
+        try:
+            return main(words)
+        except SeveralHosts as several:
+            code = 0
+            for host in several.hosts:
+                self._turn, self._is_settled = host, False
+                code = max(code, self._one(main, words))
+            return code
+        except Elsewhere as elsewhere:
+            return run_there(elsewhere.host, elsewhere.words)
+
+    def _one(self, main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
+        try:
+            return main(words)
+        except Elsewhere as elsewhere:
+            return run_there(elsewhere.host, elsewhere.words)
+        except Exception as error:
+            from . import failed
+
+            if (code := failed(self._name, error)) is None:
+                raise
+            return code
+
+
+def _names() -> dict[str, Any]:
+    """The hosts by name."""
+    from ..client.hosts.dial import names
+
+    return names(Settings(host=""))
+
+
+def _listed(found: dict[str, list[str]]) -> str:
+    return " and ".join(host or LOCAL for host in found)
+
+
+def _without_host(words: Sequence[str], replaced: list[tuple[str, str]]) -> list[str]:
+    """The words of a command, with the names as they are on their host."""
+    made = list(words)
+    end = made.index("--") if "--" in made else len(made)
+    for word, name in replaced:
+        if word == name:
+            continue
+        for at in [*range(end), *range(end, len(made))]:
+            if made[at] == word:
+                made[at] = name
+                break
+            if made[at].startswith("-") and made[at].endswith(word):  # --name=HOST:NAME, -nHOST:NAME
+                made[at] = made[at].removesuffix(word) + name
+                break
+    return made
+
+
+def run_there(host: str, words: Sequence[str]) -> int:
+    """Run `fairlead WORDS…` on another host, with our standard input and output; gives its exit code."""
+    from ..client.hosts import there
+
+    return there.run(host, words, Settings(host=""))
+
+
+def has_terminal() -> bool:
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

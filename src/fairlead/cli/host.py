@@ -1,0 +1,203 @@
+"""`fairlead host`: the hosts whose sessions can be used from here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ..formats.columns import printable
+from .arguments import JSON, Argument, Command, Failure, Option, UsageError, nearest, parsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..client.hosts.check import Checked
+    from ..system.settings import Settings
+
+VERBS = ("ls", "add", "check", "rm", "install")
+HEAD = ("NAME", "STATE", "SESSIONS", "QUESTIONS", "VERSION", "LATENCY", "LAST SEEN", "DESTINATION")
+DROPS = ("LAST SEEN", "LATENCY", "VERSION", "QUESTIONS")
+
+COMMAND = Command(
+    "host",
+    "Use sessions on other hosts. `add` writes a host down under a short name and tries it; from then on\n"
+    "NAME:SESSION is a session there, in every command that takes a session, and `fairlead -H NAME COMMAND`\n"
+    "is for that host. Hosts are reached with your own ssh: its configuration, keys and known hosts. A\n"
+    "host needs Fairlead, and no open port but that of ssh; `install` installs this version there.\n"
+    "\n"
+    "ls asks all hosts at once, and shows those that do not answer as away.",
+    takes=(
+        Argument(
+            "what",
+            "ls, add NAME [DESTINATION], check [NAME…], rm NAME…, install NAME",
+            optional=True,
+            completes=" ".join(VERBS),
+        ),
+        Argument("names", "the host's name, and for add what ssh calls it", optional=True, many=True),
+    ),
+    options=(
+        Option("--program", value="PATH", help="add: where fairlead is there, if it is not found"),
+        Option("--no-check", help="add: don't try it"),
+        Option("-y", "--yes", help="install: don't ask; needed without a terminal"),
+        JSON,
+    ),
+    examples=(
+        ("fairlead host add workbox", "a host that your ssh knows as workbox"),
+        ("fairlead host add gpu me@203.0.113.7", "a user and an address"),
+        ("fairlead host ls", "which hosts there are, and how they are"),
+        ("fairlead attach workbox:work", "the session work on workbox"),
+        ("fairlead -H workbox ls", "the sessions there"),
+    ),
+    codes={1: "a host can't be used; the reason is on stderr"},
+    far="here: it is about the hosts that are known here",
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(COMMAND, arguments)
+    what = options.what or "ls"
+    if what not in VERBS:
+        raise UsageError(f"{what!r} is not one of {', '.join(VERBS)}{nearest(what, VERBS)}")
+    from ..system.settings import Settings
+
+    settings = Settings(host="")
+    most = {"ls": 0, "add": 2, "install": 1}.get(what)
+    if most is not None and len(options.names) > most:
+        raise UsageError(f"unexpected argument {options.names[most]!r}")
+    if what in ("add", "rm", "install") and not options.names:
+        raise UsageError(f"missing NAME: `fairlead host {what} NAME`")
+    does = {"ls": _list, "add": _add, "check": _check, "rm": _remove, "install": _install}[what]
+    return does(options, settings)
+
+
+def _add(options: Any, settings: Settings) -> int:
+    import time
+
+    from ..client.hosts import table
+
+    name, *rest = options.names
+    try:
+        host = table.Host(
+            table.check_name(name),
+            table.check_destination(rest[0] if rest else name),
+            table.check_program(options.program or ""),
+            time.time(),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    known = table.hosts(settings).get(name)
+    if known is not None and known.destination != host.destination and not options.yes:
+        raise Failure(f"{name} is {known.destination} already; `fairlead host rm {name}` first, or use --yes")
+    table.add(settings, host)
+    if options.no_check:
+        return 0
+    checked = _tried([name], settings)[0]
+    if options.json:
+        _print_json([checked])
+    else:
+        print(_sentence(checked))
+        if checked.state != "up":
+            print(f"{name} is added; `fairlead host check {name}` tries it again", file=sys.stderr)
+    return 0 if checked.state == "up" else 1
+
+
+def _check(options: Any, settings: Settings) -> int:
+    names = options.names or list(_known(settings))
+    for name in options.names:
+        _must_be_known(name, settings)
+    if not names:
+        raise Failure("no hosts; `fairlead host add NAME` adds one")
+    found = _tried(names, settings)
+    if options.json:
+        _print_json(found)
+    else:
+        for checked in found:
+            print(_sentence(checked))
+    return 0 if all(each.state == "up" for each in found) else 1
+
+
+def _list(options: Any, settings: Settings) -> int:
+    names = list(_known(settings))
+    if not names and not options.json:
+        print("no hosts; `fairlead host add NAME` adds one", file=sys.stderr)
+        return 0
+    found = _tried(names, settings, asks=False)
+    if options.json:
+        _print_json(found)
+        return 0
+    from ..ui.needs import span
+    from .columns import table
+
+    rows: list[tuple[str, ...]] = [HEAD]
+    for each in found:
+        rows.append(
+            (
+                each.name,
+                each.state,
+                "-" if each.sessions is None else str(each.sessions),
+                "-" if each.questions is None else str(each.questions),
+                each.version or "-",
+                "-" if each.latency is None else f"{each.latency * 1000:.0f} ms",
+                "now" if each.state == "up" else span(each.age),
+                each.destination or "fleet",
+            )
+        )
+    table(rows, drops=DROPS, flexible="DESTINATION")
+    for each in found:
+        if each.why:
+            print(f"{each.name}: {printable(each.why)}", file=sys.stderr)
+    return 0
+
+
+def _remove(options: Any, settings: Settings) -> int:
+    from ..client.hosts import ssh, table
+
+    for name in options.names:
+        _must_be_known(name, settings)
+        gone = table.remove(settings, name)
+        if gone is None:
+            raise Failure(f"{name} is a host of the fleet; `fairlead fleet` has its hosts")
+        ssh.end_shared(settings, gone)
+        print(f"{name} is removed; its sessions keep running there", file=sys.stderr)
+    return 0
+
+
+def _install(options: Any, settings: Settings) -> int:
+    raise Failure("not yet")
+
+
+def _known(settings: Settings) -> dict[str, Any]:
+    from ..client.hosts.dial import names
+
+    return names(settings)
+
+
+def _must_be_known(name: str, settings: Settings) -> None:
+    names = _known(settings)
+    if name not in names:
+        hint = nearest(name, list(names)) or "; `fairlead host ls` lists them"
+        raise Failure(f"no host {name!r}{hint}")
+
+
+def _tried(names: list[str], settings: Settings, *, asks: bool = True) -> list[Checked]:
+    from ..client.hosts.check import check
+    from .far import has_terminal
+
+    return check(names, settings, asks=asks and len(names) == 1 and has_terminal())
+
+
+def _sentence(checked: Checked) -> str:
+    if checked.state != "up":
+        return f"{checked.name}: {checked.state}: {printable(checked.why)}"
+    sessions = "1 session" if checked.sessions == 1 else f"{checked.sessions} sessions"
+    asks = f", {checked.questions} of them ask" if checked.questions else ""
+    latency = f"answers in {(checked.latency or 0) * 1000:.0f} ms"
+    note = f"; {printable(checked.why)}" if checked.why else ""
+    return f"{checked.name}: fairlead {checked.version}, {sessions}{asks}, {latency}{note}"
+
+
+def _print_json(found: list[Checked]) -> None:
+    import json
+
+    print(json.dumps([each._asdict() for each in found], indent=2))
