@@ -38,6 +38,12 @@ def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
+def megabytes(pid: int) -> int:
+    """How much memory a process has."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) // 1024
+
+
 @linux
 def test_silent_connections_have_their_places_before_tls(tmp_path: Path) -> None:
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=here"]
@@ -46,13 +52,14 @@ def test_silent_connections_have_their_places_before_tls(tmp_path: Path) -> None
     certificate, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
     console = ConsoleHosting("--listen", "127.0.0.1:0", "--cert", certificate, "--key", key, wait=False)
     try:
-        before = descriptors(console.pid)
+        before, memory = descriptors(console.pid), megabytes(console.pid)
         with flooded(console.port, limits.MAX_CONNECTIONS + 60) as connections:
             trusted = ssl.create_default_context(cafile=certificate)
             asking = HTTPSConnection("127.0.0.1", console.port, context=trusted, timeout=WAIT)
             asking.request("GET", "/healthz")  # it is accepted after all the others
             assert asking.getresponse().status == 200
             assert descriptors(console.pid) <= before + limits.MAX_CONNECTIONS + 5
+            assert megabytes(console.pid) < memory + 90
             assert sum(is_closed(each) for each in connections) >= 60
             asking.close()
     finally:

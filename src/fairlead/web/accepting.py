@@ -15,6 +15,7 @@ import os
 import socket
 import ssl
 import time
+from asyncio import sslproto
 from collections.abc import Callable
 
 from ..doors.peer_proof import peer_uid
@@ -100,6 +101,8 @@ class Entrance:
         self._bound = bound
         self._made = made
         self._tls = tls
+        # asyncio gives each connection a buffer of 256 KiB, and all of it is in memory at once
+        sslproto.SSLProtocol.max_size = limits.TLS_BUFFER
         self._any_user = any_user
         self._loop = asyncio.get_running_loop()
         self._open: list[Connection] = []  # the oldest first

@@ -55,6 +55,8 @@ PEER_SECONDS = 5.0
 """Seconds in which it must be found out who connects."""
 TLS_SECONDS = 10.0
 """Seconds for the handshake of TLS. The connection has its place already."""
+TLS_BUFFER = 16 * 1024
+"""Bytes that are read of a connection at a time under TLS: a record."""
 
 OP_SECONDS = 120.0
 """Seconds that an op may take: waits for a turn or a text are asked for again."""
