@@ -204,8 +204,14 @@ def _events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
 class ConsoleHosting:
     """A daemon with a console. Its own places, both ended by `close`."""
 
-    def __init__(self, *words: str, wait: bool = True, settings: Mapping[str, str] | None = None) -> None:
-        self.hosting = Hosting(settings)
+    def __init__(
+        self,
+        *words: str,
+        wait: bool = True,
+        settings: Mapping[str, str] | None = None,
+        hosting: Hosting | None = None,
+    ) -> None:
+        self.hosting = hosting or Hosting(settings)
         self.hosting.run("web", "--no-open", *words)
         self.base = self.status()["base"]
         if wait:  # until it has found the daemon

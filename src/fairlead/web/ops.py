@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ..client.calls import RequestError
+from ..formats.edn import Keyword
 from . import limits, roles
 from .access import AccessRefused, Visitor
 from .hub import Hub
@@ -104,6 +105,8 @@ class Ops:
             if op == "terminal_start":
                 params.setdefault("cwd", os.path.expanduser("~"))
                 params.setdefault("env", dict(os.environ))
+            if isinstance(params.get("images"), list):
+                params["images"] = [_worded(each) for each in params["images"]]
             answer = roles.seen_by(visitor, op, await self._hub.ask(op, **params))
         except AccessRefused as error:
             return error.status, fault(error.code, str(error))
@@ -126,6 +129,13 @@ class Ops:
         mine = roles.seen_by(visitor, "approvals", await self._hub.ask("approvals"))["approvals"]
         if not any(each.get("token") == token for each in mine):
             raise roles.not_here()
+
+
+def _worded(value: Any) -> Any:
+    """A map of JSON as ops take it: with keywords."""
+    if not isinstance(value, dict):
+        return value
+    return {Keyword(name.replace("_", "-")): each for name, each in value.items()}
 
 
 def _longest(visitor: Visitor) -> int:

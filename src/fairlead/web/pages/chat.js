@@ -5,6 +5,8 @@ import { newId, op } from "./api.js";
 import { board } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { attempt, note } from "./notices.js";
+import { Pictures } from "./pictures.js";
+import { Slash } from "./slash.js";
 import { Stream } from "./stream.js";
 import { Transcript } from "./transcript.js";
 import { money, tokens, visible } from "./words.js";
@@ -18,9 +20,11 @@ export function chatPane(row) {
   scroll.append(transcript.node);
   const controls = el("div.chat-controls");
   const status = el("div.chat-status", { role: "status" });
-  const area = el("textarea", { rows: "1", placeholder: "Say something", "aria-label": "Message", oninput: grow, onkeydown: keys });
+  const area = el("textarea", { rows: "1", placeholder: "Say something", "aria-label": "Message", oninput: typed, onkeydown: keys, onblur: () => slash.close() });
+  const slash = new Slash(row.id, area);
+  const pictures = new Pictures(area);
   const buttons = el("div.chat-buttons");
-  const composer = el("form.composer", { onsubmit: (event) => (event.preventDefault(), send()) }, area, buttons);
+  const composer = el("form.composer", { onsubmit: (event) => (event.preventDefault(), send()) }, slash.node, pictures.node, area, pictures.button, buttons);
   const node = el("section.chat", { "aria-label": `Conversation with ${visible(row.name)}` }, scroll, status, board.mayWrite && composer, controls);
   let view = null;
   let stream = null;
@@ -148,19 +152,27 @@ export function chatPane(row) {
 
   async function send(how) {
     const text = area.value.trim();
-    if (!text) return;
+    const images = pictures.given;
+    if ((!text && !images.length) || area.disabled) return;
+    slash.close();
     const is = how ?? (isBusy() ? "steer" : "prompt");
+    const given = { message: text, session_id: row.id, ...(images.length ? { images } : {}) };
     area.disabled = true;
     const sent = await attempt(async () => {
-      if (is === "prompt") {
-        await op("say", { message: text, prompt_id: newId(), session_id: row.id });
-      } else {
-        await op(is, { message: text, session_id: row.id });
-      }
+      const command = board.isOwner && !images.length && slash.run(text, view ?? {});
+      if (command) {
+        const said = await command;
+        if (said) transcript.aside(said);
+        refreshView();
+      } else if (is === "prompt") await op("say", { ...given, prompt_id: newId() });
+      else await op(is, given);
       return true;
     });
     area.disabled = false;
-    if (sent) area.value = "";
+    if (sent) {
+      area.value = "";
+      pictures.clear();
+    }
     grow();
     area.focus();
     toEnd();
@@ -172,7 +184,13 @@ export function chatPane(row) {
     grow();
   }
 
+  function typed() {
+    grow();
+    if (board.isOwner) slash.typed();
+  }
+
   function keys(event) {
+    if (!event.isComposing && slash.key(event)) return event.preventDefault();
     if (event.key !== "Enter" || event.isComposing || event.shiftKey || (isPhone.matches && !event.ctrlKey)) return;
     event.preventDefault();
     send(event.altKey && isBusy() ? "follow_up" : undefined);
@@ -195,10 +213,10 @@ export function chatPane(row) {
   // --- what can be chosen -----------------------------------------------------------------------------------
 
   function drawControls() {
-    const mark = JSON.stringify([view.options, view.mode, view.modes, view.thinking_level, view.model_reasoning, view.model_id, view.context_tokens, view.phase]);
+    const mark = JSON.stringify([view.options, view.mode, view.modes, view.thinking_level, view.model_reasoning, view.model_id, view.model_provider, view.context_tokens, view.phase]);
     if (controls.dataset.mark === mark || controls.contains(document.activeElement)) return;
     controls.dataset.mark = mark;
-    const choices = board.isOwner ? [...(view.options ?? []).map(optionPicker), modePicker(), thinkingPicker()] : [el("span.dim", visible(view.header_model_label ?? ""))];
+    const choices = board.isOwner ? [...(view.options ?? []).map(optionPicker), modelPicker(), modePicker(), thinkingPicker()] : [el("span.dim", visible(view.header_model_label ?? ""))];
     fill(controls, choices, el("span.grow"), gauge());
   }
 
@@ -206,6 +224,29 @@ export function chatPane(row) {
     return picker(option.name || option.id, option.value, option.choices.map((each) => [each.value, each.name || each.value]), (value) =>
       op("set_option", { option: option.id, value, session_id: row.id }),
     );
+  }
+
+  let models = null;
+
+  // The models of our own agent; others have theirs among their options.
+  function modelPicker() {
+    if (row.kind !== "agent" || (view.options ?? []).some((each) => each.category === "model")) return null;
+    if (models === null) {
+      models = [];
+      op("get_available_models", { session_id: row.id }).then((found) => {
+        models = found.models;
+        delete controls.dataset.mark;
+        drawControls();
+      }, () => {});
+    }
+    const now = `${view.model_provider}/${view.model_id}`;
+    const known = models.map((each) => `${each.provider}/${each.id}`);
+    if (!known.length || (known.length === 1 && known[0] === now)) return null;
+    const choices = [...(known.includes(now) ? [] : [now]), ...known].map((each) => [each, each]);
+    return picker("Model", now, choices, (value) => {
+      const [provider, model_id] = value.split(/\/(.*)/s);
+      return op("set_model", { provider, model_id, session_id: row.id });
+    });
   }
 
   function modePicker() {

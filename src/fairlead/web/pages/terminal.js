@@ -5,6 +5,7 @@ import { op } from "./api.js";
 import { board } from "./board.js";
 import { button, el, fill } from "./dom.js";
 import { attempt, note } from "./notices.js";
+import { promptBox } from "./prompt_box.js";
 import { recall, remember } from "./remembered.js";
 import { FONT, drawOnGraphics, theme } from "./screen_look.js";
 import { install } from "./strict_styles.js";
@@ -53,6 +54,7 @@ export function terminalPane(row) {
   const recordButton = button("Record", toggleRecording, { class: "quiet" });
   const download = el("a.button.quiet", { href: `/api/recordings/${encodeURIComponent(row.id)}`, download: `${row.name}.cast`, hidden: true }, "Recording");
   const keyRow = el("div.key-row", { role: "toolbar", "aria-label": "Keys" }, KEYS.map(([label, key]) => keyButton(label, key)));
+  const prompts = promptBox(row);
   const bar = el(
     "div.terminal-bar",
     penButton,
@@ -67,7 +69,7 @@ export function terminalPane(row) {
     board.isOwner && recordButton,
     download,
   );
-  const node = el("section.terminal", { "aria-label": `Terminal of ${visible(row.name)}` }, bar, searchRow, el("div.terminal-room", screen, cover), keyRow);
+  const node = el("section.terminal", { "aria-label": `Terminal of ${visible(row.name)}` }, bar, searchRow, el("div.terminal-room", screen, cover), keyRow, prompts.node);
 
   let font = Number(recall("font", String(USUAL))) || USUAL;
   let isMine = false;
@@ -117,6 +119,7 @@ export function terminalPane(row) {
     connect();
     adjust();
     showRecording();
+    prompts.begin();
   }
 
   const stops = [];
@@ -362,6 +365,7 @@ export function terminalPane(row) {
       removeEventListener("theme", recolour);
       clearTimeout(timer);
       for (const stop of stops) stop();
+      prompts.close();
       link?.close();
       terminal.dispose();
     },

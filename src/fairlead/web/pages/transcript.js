@@ -106,6 +106,11 @@ export class Transcript {
     }
   }
 
+  // What the page itself has to say here; it is in no journal.
+  aside(text) {
+    this.#add(el("p.aside.said", visible(text)));
+  }
+
   #isNew(id) {
     if (!id) return true;
     if (this.#known.has(id)) return false;
@@ -124,7 +129,8 @@ export class Transcript {
   #say(message, results, place) {
     this.#known.add(message.id);
     if (message.role === "user") {
-      place.append(userMessage(message.id, message.text ?? "", this.#calls));
+      const pictures = (message.content ?? []).filter((each) => each.type === "image").length;
+      place.append(userMessage(message.id, message.text ?? "", this.#calls, pictures));
       return;
     }
     for (const part of message.content ?? []) {
@@ -219,11 +225,11 @@ export class Transcript {
   }
 }
 
-function userMessage(id, text, { fork }) {
+function userMessage(id, text, { fork }, pictures = 0) {
   const shown = visible(text);
   const isLong = shown.length > LONG_PROMPT;
   const body = isLong ? el("details", el("summary", `${cut(shown, 300)}`), el("p", shown)) : el("p", shown);
-  return el("div.message.user", { data: { entry: id ?? "" } }, body, id && fork && button("Fork", () => fork(id), { class: "quiet fork", title: "Copy the conversation up to here into another session" }));
+  return el("div.message.user", { data: { entry: id ?? "" } }, body, pictures > 0 && el("p.dim", `with ${counted(pictures, "picture")}`), id && fork && button("Fork", () => fork(id), { class: "quiet fork", title: "Copy the conversation up to here into another session" }));
 }
 
 function thought(text) {
