@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
+from fairlead.web import hub
+from tests.hosting import WAIT
 from tests.web.browser import Browser, ConsoleHosting
 
 
@@ -75,6 +80,37 @@ def test_questions_are_told_when_they_are_asked_and_answered(
     asking.join()
     again = browser.op("approval_settle", token="abcdef0123", allowed=True, option="answer", text="red")
     assert again.status in (404, 409)
+
+
+def test_a_question_of_no_session_is_told_without_waiting_for_the_next_look(
+    console: ConsoleHosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "LOOK_EVERY", 3600.0)
+
+    async def run() -> None:
+        told: asyncio.Queue[hub.NumberedEvent] = asyncio.Queue()
+        own = hub.Hub(Settings(console.hosting.environment))
+        own.listen(told.put_nowait)
+        following = asyncio.ensure_future(own.run())
+
+        async def until(topic: str) -> dict[str, Any]:
+            async with asyncio.timeout(WAIT):
+                while (event := await told.get()).topic != topic:
+                    pass
+            return event.data
+
+        await until("web/back")
+        await own.look_at_questions()  # what waits from the beginning
+        asking = ask_person(console, "abcdef0456", "Which colour?")
+        assert (await until("questions/opened"))["question"]["token"] == "abcdef0456"
+        await own.ask("approval_settle", token="abcdef0456", allowed=True, option="answer", text="blue")
+        assert (await until("questions/answered"))["token"] == "abcdef0456"
+        await asyncio.to_thread(asking.join)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await own.close()
+
+    asyncio.run(run())
 
 
 def test_the_daemon_going_and_coming_is_told(console: ConsoleHosting, browser: Browser) -> None:

@@ -156,7 +156,7 @@ class Daemon:
         )
         directory.follow(feed)
         feed.listen(self._posted)
-        happenings.follow(feed, clients)
+        happenings.follow(feed, inbox, clients)
         handlers = handlers_of(
             self,
             TerminalOps(

@@ -44,7 +44,7 @@ async def _serve(settings: Settings) -> int:
     )
     door = RpcDoor(settings, handlers, room.ops, clients, directory=directory)
     directory.follow(feed)
-    happenings.follow(feed, clients)
+    happenings.follow(feed, inbox, clients)
     await judging.open()
     for fault in room.store.open():
         print(f"fairlead rpc: an agent session can't be loaded: {fault}", file=sys.stderr)

@@ -145,6 +145,8 @@ class Inbox:
         self._seen: set[str] = set()  # of those that are open
         self.on_seen: list[Callable[[Question], None]] = []
         """Called with a question that a person has seen."""
+        self.on_changed: list[Callable[[Question], None]] = []
+        """Called with a question that was asked, or shows something else, or does not wait any more."""
 
     def listen(self, listener: InboxListener) -> None:
         self._listeners.append(listener)
@@ -241,6 +243,7 @@ class Inbox:
         self._write(_Line(asked=_filed(question)))
         if is_new:
             self._tell(lambda listener: listener.asked(question))
+        self._changed(question)
 
     async def answer(self, id: str, option: str, by: str, text: str = "") -> tuple[Question, Answer]:
         """Answer, or say something to a dialog; the first answer counts. What is lost is dismissed by any.
@@ -289,6 +292,7 @@ class Inbox:
             waiting.question = question
             self._write(_Line(asked=_filed(question)))
             self._tell(lambda listener: listener.warned(question, why))
+            self._changed(question)
         return f"{question.id} waits on: {why}"
 
     def note_seen(self, question: Question) -> None:
@@ -330,6 +334,7 @@ class Inbox:
         self._remember(_Closed(question.id, question.what, answer, *about))
         self._write(_Line(closed=self._closed[question.id]))
         self._tell(lambda listener: listener.closed(question, answer))
+        self._changed(question)
 
     def _tell(self, tell: Callable[[InboxListener], None]) -> None:
         """Tell everybody who listens; one that fails keeps nothing from the others, nor from who asks."""
@@ -338,6 +343,10 @@ class Inbox:
                 tell(listener)
             except Exception:
                 log.exception("a question could not be shown")
+
+    def _changed(self, question: Question) -> None:
+        for tell in self.on_changed:
+            tell(question)
 
     def _remember(self, closed: _Closed) -> None:
         self._closed.pop(closed.id, None)
@@ -349,6 +358,7 @@ class Inbox:
         waiting.question = msgspec.structs.replace(waiting.question, lost=why)
         waiting.asker = None
         self._write(_Line(lost=_Lost(waiting.question.id, why)))
+        self._changed(waiting.question)
 
     # --- over restarts --------------------------------------------------------------------------------------
 

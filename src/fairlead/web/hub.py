@@ -32,6 +32,8 @@ FOLLOWED = tuple(
     for topic in TOPICS
     if (topic.startswith(("sessions/", "terminal/", "verify/")) and topic != "sessions/said")
 )
+QUESTIONS = "sessions/questions"
+"""The topic that says that questions were asked or answered: pages get those themselves."""
 """The topics that pages get."""
 _ASKING = (
     "sessions/state",
@@ -39,12 +41,13 @@ _ASKING = (
     "sessions/closed",
     "sessions/exited",
     "sessions/changed",
+    QUESTIONS,
 )
 """After these it is looked which questions wait;"""
 GATHER = 0.03
 """so many seconds later, as several come together,"""
 LOOK_EVERY = 5.0
-"""and after so many seconds anyhow: a question of the daemon itself belongs to no session."""
+"""and after so many seconds anyhow: daemons of before have no topic for that."""
 HERE_SECONDS = 5.0
 """Seconds that a request waits for a daemon that is away."""
 RETRY = 1.0
@@ -173,7 +176,8 @@ class Hub:
                     self._back()
                     while True:
                         event = await events.next()
-                        self.post(event.topic, event.data)
+                        if event.topic != QUESTIONS:
+                            self.post(event.topic, event.data)
                         if event.topic in _ASKING:
                             self._look.set()
                 finally:

@@ -528,6 +528,7 @@ sessions/exited session-id exit-code
 sessions/signalled session-id what
 sessions/judged session-id turn confidence summary
 sessions/needs-person session-id turn reason
+sessions/questions token
 """
 TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {topic: tuple(keys) for topic, *keys in map(str.split, _TOPICS.strip().split("\n"))}

@@ -5,19 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from ...sessions import feed
+from ...sessions.inbox import Inbox
+from ...sessions.questions import Question
 from ...sessions.state import StateChanged
 from ...wire.rpc import fields
 from .handlers import Clients
 
+_QUESTIONS = "sessions/questions"
 
-def follow(happenings: feed.Feed, clients: Clients) -> None:
+
+def follow(happenings: feed.Feed, inbox: Inbox, clients: Clients) -> None:
     """Tell the clients of a door what happens from now on; an event is encoded once for all of them."""
 
     def happened(event: feed.FeedEvent) -> None:
         if (found := _topic_of(event)) is not None and clients.want(topic := f"sessions/{found[0]}"):
             clients.event(topic, fields(session_id=event.session, **found[1]))
 
+    def asked(question: Question) -> None:
+        if clients.want(_QUESTIONS):
+            about = {"session_id": question.session} if question.session is not None else {}
+            clients.event(_QUESTIONS, fields(token=question.id, **about))
+
     happenings.listen(happened)
+    inbox.on_changed.append(asked)
 
 
 def _topic_of(event: feed.FeedEvent) -> tuple[str, dict[str, Any]] | None:

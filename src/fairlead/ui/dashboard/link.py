@@ -283,6 +283,8 @@ class _Watcher:
 
     def _took(self, event: Event) -> bool:
         """Something happened. True if questions may have been asked or answered."""
+        if event.topic == "sessions/questions":
+            return True
         self._tell(EventNews(time.time(), event.topic, event))
         if not isinstance(event, SessionState):
             self.is_stale = True
