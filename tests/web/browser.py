@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -119,12 +120,24 @@ class Browser:
     @contextmanager
     def terminal(self, name: str, *, without: tuple[str, ...] = (), **more: str) -> Iterator[Shown]:
         """A terminal's WebSocket."""
+        with self.socket(f"/api/terminals/{name}", without=without, **more) as found:
+            yield Shown(found)
+
+    @contextmanager
+    def live(self, *, without: tuple[str, ...] = (), **more: str) -> Iterator[Live]:
+        """The WebSocket of a page's events."""
+        with self.socket("/api/live", without=without, **more) as found:
+            yield Live(found)
+
+    @contextmanager
+    def socket(self, path: str, *, without: tuple[str, ...] = (), **more: str) -> Iterator[ClientConnection]:
+        """A WebSocket."""
         headers = self.headers("POST") | {key.replace("_", "-"): value for key, value in more.items()}
         kept = {key: value for key, value in headers.items() if key not in without}
         host = kept.pop("Host", self.host)
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT)
         with connect(
-            f"ws://{host}/api/terminals/{name}",
+            f"ws://{host}{path}",
             sock=plain,
             additional_headers=kept,
             compression=None,
@@ -133,7 +146,41 @@ class Browser:
             open_timeout=WAIT,
             close_timeout=1,
         ) as found:
-            yield Shown(found)
+            yield found
+
+
+class Live:
+    """A page's events."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self._events: deque[dict[str, Any]] = deque()
+
+    def say(self, **message: Any) -> None:
+        self.connection.send(json.dumps(message))
+
+    def follow(self, number: int, session: str = "", since: str = "") -> dict[str, Any]:
+        """Follow something; returns the first event of that."""
+        self.say(t="follow", n=number, session=session, since=since)
+        while (event := self.take())["n"] != number:
+            pass
+        return event
+
+    def take(self) -> dict[str, Any]:
+        """The next event."""
+        while not self._events:
+            self._events += json.loads(self.connection.recv(timeout=WAIT))
+        return self._events.popleft()
+
+    def until(self, number: int, topic: str, **holds: Any) -> dict[str, Any]:
+        """The next event of a stream, of a topic and with these values."""
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            event = self.take()
+            data = event["data"]
+            if event["n"] == number and data.get("topic") == topic and holds.items() <= data["data"].items():
+                return event
+        raise AssertionError(f"no {topic} came")
 
 
 class Shown:

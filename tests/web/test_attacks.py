@@ -31,11 +31,12 @@ def started(console: ConsoleHosting, name: str) -> str:
     return name
 
 
-def refused_upgrade(browser: Browser, name: str, without: tuple[str, ...] = (), **headers: str) -> int:
-    """The status with which a WebSocket is refused."""
+def refused_upgrade(browser: Browser, name: str | None, without: tuple[str, ...] = (), **headers: str) -> int:
+    """The status with which the WebSocket of a terminal is refused, or without a name that of all events."""
+    path = "/api/live" if name is None else f"/api/terminals/{name}"
     with (
         pytest.raises(InvalidStatus) as refused,
-        browser.terminal(name, without=without, **headers),
+        browser.socket(path, without=without, **headers),
     ):
         pass
     return refused.value.response.status_code
@@ -50,6 +51,7 @@ def test_a_foreign_origin_is_refused(console: ConsoleHosting, browser: Browser, 
         assert (answer.status, answer.code) == (403, "web/origin"), path
     name = started(console, "origins")
     assert refused_upgrade(browser, name, without, **more) == 403
+    assert refused_upgrade(browser, None, without, **more) == 403
     assert browser.ask("GET", "/api/me").status == 200  # the cookie was good
 
 
@@ -79,6 +81,7 @@ def test_a_wrong_host_is_refused_on_requests_and_upgrades(console: ConsoleHostin
         assert browser.ask("POST", "/api/ops/session_list", {}, Host=host).status == 403
         if "." not in host.rpartition(":")[2]:
             assert refused_upgrade(browser, name, Host=host) == 403, host
+            assert refused_upgrade(browser, None, Host=host) == 403, host
     assert browser.ask("GET", "/api/me", Host=f"localhost:{port}").status == 200
     twice = raw(browser, f"GET / HTTP/1.1\r\nHost: {browser.host}\r\nHost: evil.example\r\n\r\n")
     assert twice.split()[1] in (b"400", b"403")
@@ -320,6 +323,7 @@ def test_what_is_open_ends_when_it_is_revoked(console: ConsoleHosting) -> None:
         assert list(events) == []
     assert guest.ask("GET", "/api/me").status == 401
     assert refused_upgrade(guest, name) == 401
+    assert refused_upgrade(guest, None) == 401
 
 
 def test_a_share_ends_with_its_session(console: ConsoleHosting) -> None:
@@ -330,6 +334,7 @@ def test_a_share_ends_with_its_session(console: ConsoleHosting) -> None:
     console.hosting.start(name, "echo secret; cat")
     console.hosting.until(lambda: guest.ask("GET", "/api/me").status == 401)
     assert refused_upgrade(guest, name) == 401
+    assert refused_upgrade(guest, None) == 401
 
 
 def test_a_share_resolves_no_name_again(console: ConsoleHosting, browser: Browser) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from ..doors.peer_proof import peer_uid
 from ..system.processes import has_proc
 from . import limits
+from .wired import Scope
 
 log = logging.getLogger("fairlead.web")
 
@@ -83,6 +84,18 @@ class Connection:
             self.transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
+
+
+def connection_of(scope: Scope) -> Connection | None:
+    """The connection over which a request came."""
+    found = (scope.get("state") or {}).get("connection")
+    return found if isinstance(found, Connection) else None
+
+
+def drop_connection(scope: Scope) -> None:
+    """Close the connection over which a request came at once, whatever waits to be read."""
+    if (connection := connection_of(scope)) is not None:
+        connection.drop()
 
 
 class Entrance:

@@ -103,7 +103,7 @@ class Visitor:
         self.share = share
         self.ended = asyncio.Event()
         """Set when the right to be here ends."""
-        self.ops = self.streams = self.terminals = 0
+        self.ops = self.streams = self.pages = self.terminals = 0
 
     @property
     def role(self) -> RoleName:

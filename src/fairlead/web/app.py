@@ -11,13 +11,15 @@ from starlette.routing import Route, Router, WebSocketRoute
 
 from .. import __version__
 from . import limits, static
-from .accepting import GUEST, OWNER, Connection, is_near
+from .accepting import GUEST, OWNER, connection_of, is_near
 from .access import Access, AccessRefused, Visitor, Waiting
 from .console import Console
 from .described import openapi
 from .events import EventStreams
+from .feeds import Feeds
 from .guard import Guard
 from .hub import Hub
+from .live import LiveDoor
 from .measured import metrics
 from .ops import Ops
 from .push import Pushes
@@ -60,8 +62,7 @@ class _Closed:
         elif self._roles and visitor.role not in self._roles:
             await sent_fault(scope, send, 403, "web/role", f"a {visitor.role} may not see this")
         else:
-            connection = (scope.get("state") or {}).get("connection")
-            if isinstance(connection, Connection):
+            if (connection := connection_of(scope)) is not None:
                 standing = OWNER if visitor.share is None else GUEST
                 connection.standing = max(connection.standing, standing)
             await self._handler(scope, receive, send, visitor)
@@ -87,7 +88,9 @@ class App:
         self.started_at = time.time()
         self.cookie = f"fairlead-{port}"
         self.ops = Ops(hub)
-        self.events = EventStreams(hub)
+        self.feeds = Feeds(hub)
+        self.events = EventStreams(self.feeds)
+        self.live = LiveDoor(self.feeds)
         self.terminals = TerminalDoor(hub)
         self.console = Console(hub, access)
         self.errors = 0
@@ -124,6 +127,7 @@ class App:
             get("/api/push", self.pushes.about),
             post("/api/push/subscribe", self.pushes.subscribe),
             post("/api/push/unsubscribe", self.pushes.unsubscribe),
+            WebSocketRoute("/api/live", _Closed(self, self.live.answer)),
             WebSocketRoute("/api/terminals/{id:path}", _Closed(self, self._terminal)),
             *(Route(path, _Open(self._page), methods=["GET"]) for path in self._pages),
         ]

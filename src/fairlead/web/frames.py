@@ -1,4 +1,5 @@
-"""Connections for WebSockets with a bound on the answers to pings, which uvicorn writes however many wait."""
+"""Connections for WebSockets with a bound on the answers to pings, which uvicorn writes however many wait,
+and on the time for which one that does not read is kept."""
 
 from __future__ import annotations
 
@@ -21,6 +22,11 @@ class FrameProtocol(WebSocketsSansIOProtocol):
             self.transport.write(output)
         elif output:
             self._owed = output
+
+    def keepalive_timeout(self) -> None:
+        """uvicorn would wait until all that was written is read: who answers no ping may never do so."""
+        super().keepalive_timeout()
+        self.transport.abort()
 
     def resume_writing(self) -> None:
         super().resume_writing()

@@ -65,14 +65,22 @@ MAX_OPS = 32
 MAX_ALL_OPS = 128
 """Ops of all visitors at a time."""
 
-MAX_STREAMS = 24
-"""Event streams of one visitor: one for each open page, and one for each agent that a page shows."""
+MAX_PAGES = 64
+"""Pages of one visitor that are live;"""
+MAX_SHARE_PAGES = 8
+"""and those of a guest."""
+MAX_STREAMS = 128
+"""Event streams of one visitor: one for each page that is open, and one for each agent that a page shows;"""
+MAX_SHARE_STREAMS = 16
+"""and those of a guest."""
 MAX_EVENTS_KEPT = 2000
 """Events that a page can ask for again after its connection was lost."""
 MAX_EVENTS_WAITING = 1000
 """Events that may wait for a page; one that is further behind is told to fetch everything again."""
+MAX_BYTES_WAITING = 4 * 1024 * 1024
+"""Bytes of such events: a question may have a long text."""
 HEARTBEAT_SECONDS = 15.0
-"""Seconds after which something is sent on an event stream: proxies keep it, a dead page is noticed."""
+"""Seconds after which something is sent on an event stream: proxies keep it, and a dead end is noticed."""
 
 MAX_TERMINALS = 48
 """Terminals of one visitor."""

@@ -69,7 +69,8 @@ async def metrics(app: App) -> str:
                 for (op, status), count in sorted(app.ops.counts.items())
             ],
         ),
-        *_family("web_streams", "gauge", "open event streams", [({}, app.events.open)]),
+        *_family("web_streams", "gauge", "open event streams", [({}, app.feeds.open)]),
+        *_family("web_pages", "gauge", "open pages", [({}, app.live.open)]),
         *_family("web_terminals", "gauge", "open terminals", [({}, app.terminals.open)]),
         *_family("web_terminal_bytes_total", "counter", "output sent", [({}, app.terminals.bytes_out)]),
         *_family("web_subscriptions", "gauge", "browsers that are pushed to", [({}, len(app.pushes.book))]),

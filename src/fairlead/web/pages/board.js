@@ -38,7 +38,7 @@ class Board extends EventTarget {
       if (refused.isOut) return;
       this.#set("console-away", refused.message);
     }
-    this.#stream = new Stream((cursor) => `/api/events${cursor ? `?since=${encodeURIComponent(cursor)}` : ""}`, {
+    this.#stream = new Stream("", {
       heard: (topic, data) => this.#heard(topic, data),
       hello: (data) => this.#greeted(data),
       reset: () => this.load(),
@@ -78,8 +78,7 @@ class Board extends EventTarget {
   }
 
   #looked() {
-    if (!document.hidden) this.#stream?.hurry();
-    else if (!("Notification" in window) || Notification.permission !== "granted") this.#stream?.pause();
+    if (!document.hidden) this.#stream?.hurry(); // in the background its title still counts the questions
   }
 
   #set(link, why) {

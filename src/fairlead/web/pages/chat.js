@@ -33,8 +33,9 @@ export function chatPane(row) {
   const isPhone = matchMedia("(pointer: coarse)");
 
   function begin() {
-    stream = new Stream(() => `/api/events?session=${encodeURIComponent(row.id)}`, {
+    stream = new Stream(row.id, {
       heard,
+      isResumed: false, // the messages are fetched again
       hello: load,
       lost: () => say("The console can't be reached.", "warning"),
       refused: (message) => say(message, "warning"),
