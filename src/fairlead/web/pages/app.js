@@ -4,7 +4,9 @@
 import { board, stateOf } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { inboxView } from "./inbox.js";
-import { announce, askToNotify, mayNotify } from "./notices.js";
+import { lookWhatIsSeen } from "./looked.js";
+import { announce } from "./notices.js";
+import { clearNotices, notifyButton, renewPush } from "./push.js";
 import { recall, remember } from "./remembered.js";
 import { oneLine, since, visible } from "./words.js";
 
@@ -70,7 +72,7 @@ async function route() {
   main.scrollTop = 0;
   made.begin?.();
   if (document.activeElement && document.activeElement !== document.body && nav.contains(document.activeElement)) return;
-  if (turn > 1) main.focus({ preventScroll: true });
+  if (turn > 1 && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
 }
 
 function drawNav() {
@@ -142,11 +144,7 @@ function drawWhose() {
   fill(
     place,
     share && el("span.chip", `shared: ${visible(share.name ?? "one session")}, ${role}`),
-    board.isOwner && !mayNotify() && "Notification" in window && Notification.permission === "default" &&
-      button("Notify me", async () => {
-        await askToNotify();
-        drawWhose();
-      }, { class: "quiet", title: "Show questions on the desktop while this page is in the background" }),
+    notifyButton(drawWhose),
   );
 }
 
@@ -175,6 +173,7 @@ function keys(event) {
 board.addEventListener("link", drawLink);
 board.addEventListener("link", drawWhose);
 board.addEventListener("questions", drawNav);
+board.addEventListener("questions", () => clearNotices().catch(() => {}));
 board.addEventListener("sessions", drawSide);
 board.addEventListener("asked", (event) => announce(event.detail));
 addEventListener("hashchange", route);
@@ -198,4 +197,6 @@ route();
 await board.begin();
 drawNav();
 drawWhose();
+lookWhatIsSeen();
+renewPush().then(drawWhose);
 if (board.me.share && !location.hash) location.replace(`#/s/${encodeURIComponent(board.me.share.session)}`);

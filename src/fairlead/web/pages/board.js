@@ -27,6 +27,8 @@ class Board extends EventTarget {
   #listedAt = 0;
   #stream = null;
   #loading = null;
+  #news = new Map(); // what was told while everything is fetched, which may be older: token -> question or null
+  #moved = new Set(); // and sessions
 
   async begin() {
     addEventListener("signed-out", (event) => this.signedOut(event.detail));
@@ -99,12 +101,18 @@ class Board extends EventTarget {
   }
 
   async #load() {
+    this.#news.clear();
+    this.#moved.clear();
     try {
       const [listed, asked] = await Promise.all([op("session_list"), op("approvals")]);
       this.#listedAt = performance.now();
       this.#dirty.clear();
       this.sessions = new Map(listed.sessions.map((row) => [row.id, stamped(row)]));
       this.questions = new Map((await whole(asked.approvals)).map((row) => [row.token, row]));
+      for (const [token, question] of this.#news) {
+        if (question) this.questions.set(token, question);
+        else this.questions.delete(token);
+      }
       this.isLoaded = true;
       this.#set("here", "");
     } catch (refused) {
@@ -116,6 +124,7 @@ class Board extends EventTarget {
     }
     this.#tell("sessions");
     this.#tell("questions");
+    for (const id of this.#moved) this.#changed(id);
     this.lookAtDoors();
   }
 
@@ -138,17 +147,20 @@ class Board extends EventTarget {
 
   #asked(question) {
     const isNew = !this.questions.has(question.token);
+    if (this.#loading) this.#news.set(question.token, question);
     this.questions.set(question.token, question);
     this.#tell("questions");
     if (isNew) this.#tell("asked", question);
   }
 
   #settled(token) {
+    if (this.#loading) this.#news.set(token, null);
     if (this.questions.delete(token)) this.#tell("questions");
   }
 
   #state({ session_id: id, ...activity }) {
     const row = this.sessions.get(id);
+    if (this.#loading) this.#moved.add(id);
     if (!row) return this.#changed(id);
     this.sessions.set(id, { ...row, activity, waits_for: activity.state === "waits" ? row.waits_for : "" });
     this.#tell("sessions");

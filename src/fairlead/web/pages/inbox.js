@@ -30,7 +30,7 @@ export function inboxView(rest) {
   }
 
   function show() {
-    if (!target || !board.isLoaded) return;
+    if (!target || !board.isLoaded || !node.isConnected) return;
     const card = [...list.children].find((child) => child.dataset.token === target);
     if (card) {
       card.scrollIntoView({ block: "start" });
@@ -60,6 +60,7 @@ export function inboxView(rest) {
   drawBesides();
   return {
     node,
+    begin: show,
     turn(parts) {
       target = parts[0] ?? "";
       show();

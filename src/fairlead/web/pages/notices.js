@@ -2,13 +2,12 @@
 // what was done. A notification leads to its question.
 
 import { el } from "./dom.js";
+import { recall } from "./remembered.js";
 import { oneLine, visible } from "./words.js";
 
 const SHOWN_FOR = 5000;
 
-export const mayNotify = () => "Notification" in window && Notification.permission === "granted";
-
-export const askToNotify = () => Notification.requestPermission();
+export const mayNotify = () => "Notification" in window && Notification.permission === "granted" && recall("notify") !== "off";
 
 export async function announce(question) {
   if (!document.hidden || !mayNotify()) return;

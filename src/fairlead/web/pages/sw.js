@@ -19,12 +19,14 @@ const FILES = [
   "icons/icon.svg",
   "inbox.js",
   "keyframe.js",
+  "looked.js",
   "markdown.js",
   "miniature.js",
   "notices.js",
   "pictures.js",
   "player.js",
   "prompt_box.js",
+  "push.js",
   "question.js",
   "remembered.js",
   "reports.js",
@@ -79,15 +81,58 @@ self.addEventListener("fetch", (event) => {
   }
 });
 
+// What the console pushes: a question that nobody has looked at, or that one needs nobody any more. There is no
+// button that answers: what is to be allowed is shown whole, in the page.
+self.addEventListener("push", (event) => event.waitUntil(pushed(event.data)));
+
+async function pushed(data) {
+  const { title, body, tag, go, closes } = read(data);
+  if (typeof closes === "string") {
+    for (const each of await self.registration.getNotifications({ tag: closes })) each.close();
+    return;
+  }
+  await self.registration.showNotification(text(title, 300) || "A question waits for you", {
+    body: text(body, 300),
+    tag: text(tag, 100) || "several",
+    icon: `${STATIC}/icons/icon-192.png`,
+    data: { go: text(go, 400) },
+    actions: [{ action: "open", title: "Open" }],
+  });
+}
+
+function read(data) {
+  try {
+    return Object(data.json());
+  } catch {
+    return {};
+  }
+}
+
+const text = (value, limit) => (typeof value === "string" ? value.slice(0, limit) : "");
+
+// The browser has got another subscription by itself.
+self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renewed(event)));
+
+async function renewed({ oldSubscription, newSubscription }) {
+  const options = oldSubscription?.options;
+  const made = newSubscription ?? (options && (await self.registration.pushManager.subscribe(options)));
+  if (!made) return;
+  const headers = { "content-type": "application/json" };
+  await fetch("/api/push/subscribe", { method: "POST", headers, body: JSON.stringify(made.toJSON()) });
+}
+
 // A notification leads to its question, in the console that is open or in a new one.
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();
-  const go = event.notification.data?.go ?? "#/inbox";
-  event.waitUntil(
-    self.clients.matchAll({ type: "window", includeUncontrolled: true }).then((windows) => {
-      if (!windows.length) return self.clients.openWindow(`/${go}`);
-      windows[0].postMessage({ go });
-      return windows[0].focus();
-    }),
-  );
+  const go = event.notification.data?.go;
+  event.waitUntil(opened(typeof go === "string" && go.startsWith("#/") ? go : "#/inbox"));
 });
+
+async function opened(go) {
+  const windows = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
+  const pages = windows.filter((each) => new URL(each.url).pathname === SHELL);
+  const page = pages.find((each) => each.visibilityState === "visible") ?? pages[0];
+  if (!page) return self.clients.openWindow(`/${go}`);
+  page.postMessage({ go });
+  return page.focus();
+}
