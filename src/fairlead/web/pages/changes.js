@@ -3,24 +3,44 @@
 import { op } from "./api.js";
 import { board } from "./board.js";
 import { fileDiff, filesOf } from "./diff.js";
-import { button, el, fill } from "./dom.js";
+import { button, el, fill, keep } from "./dom.js";
 import { counted, place, visible } from "./words.js";
 
 export function changesPane(row) {
-  const node = el("section.changes", { "aria-label": `Changes of ${visible(row.name)}` }, el("p.empty", "…"));
+  const body = el("div", el("p.empty", "…"));
+  const other = el("select", { "aria-label": "Compare with", onchange: load });
+  const acts = el("span.changes-acts");
+  const bar = el("div.changes-bar", { hidden: !board.isOwner }, el("label.picker", el("span", "Compare with"), other), el("span.grow"), acts);
+  const node = el("section.changes", { "aria-label": `Changes of ${visible(row.name)}` }, bar, body);
   let turn = 0;
 
   async function load() {
     const mine = (turn += 1);
-    const open = new Set([...node.querySelectorAll("details.file:not([open]) .file-path")].map((each) => each.textContent));
+    const closed = new Set([...body.querySelectorAll("details.file:not([open]) .file-path")].map((each) => each.textContent));
     try {
-      const found = await op("session_diff", { session_id: row.id });
+      const found = await op("session_diff", { session_id: row.id, ...(other.value ? { other: other.value } : {}) });
       if (mine !== turn) return;
-      fill(node, shown(found, load));
-      for (const each of node.querySelectorAll("details.file")) if (open.has(each.querySelector(".file-path").textContent)) each.open = false;
+      fill(body, shown(found, load));
+      for (const each of body.querySelectorAll("details.file")) if (closed.has(each.querySelector(".file-path").textContent)) each.open = false;
     } catch (refused) {
-      if (mine === turn) fill(node, el("p.empty", visible(refused.message)), el("p", button("Look again", load, { class: "quiet" })));
+      if (mine === turn) fill(body, el("p.empty", visible(refused.message)), el("p", button("Look again", load, { class: "quiet" })));
     }
+  }
+
+  // Whom it can be compared with, and what can be done with it, changes as sessions come and go.
+  function drawBar() {
+    const now = board.sessions.get(row.id) ?? row;
+    const others = [...board.sessions.values()].filter((each) => each.id !== row.id && each.project !== now.project).sort((a, b) => a.name.localeCompare(b.name));
+    if (!other.matches(":focus")) {
+      const chosen = other.value;
+      fill(other, el("option", { value: "" }, "its beginning"), others.map((each) => el("option", { value: each.id }, visible(each.name))));
+      other.value = others.some((each) => each.id === chosen) ? chosen : "";
+      other.closest("label").hidden = !others.length;
+    }
+    keep(acts, [
+      { key: "undo", mark: "", make: () => button("Undo turns…", async () => (await import("./work.js")).undoDialog(row, load), { class: "quiet" }) },
+      ...(now.worktree ? [{ key: "merge", mark: JSON.stringify([now.worktree.branch, now.worktree.into]), make: () => button(`Merge into ${visible(now.worktree.into ?? "its branch")}…`, async () => (await import("./work.js")).mergeDialog(now, load), { class: "quiet" }) }] : []),
+    ]);
   }
 
   function heard({ detail: { topic, data } }) {
@@ -28,12 +48,17 @@ export function changesPane(row) {
   }
 
   board.addEventListener("feed", heard);
+  if (board.isOwner) board.addEventListener("sessions", drawBar);
   return {
     node,
-    begin: load,
+    begin() {
+      if (board.isOwner) drawBar();
+      load();
+    },
     close() {
       turn += 1;
       board.removeEventListener("feed", heard);
+      board.removeEventListener("sessions", drawBar);
     },
   };
 }
@@ -45,7 +70,7 @@ function shown(found, again) {
     "header.changes-head",
     el("strong", counted(found.total, "file")),
     el("span.counts", el("span.plus", `+${found.insertions}`), el("span.minus", `−${found.deletions}`)),
-    el("span.dim", `since ${base}${found.base ? ` ${found.base.slice(0, 10)}` : ""}`),
+    el("span.dim", found.other ? `${visible(found.session.name)} → ${visible(found.other.name)}` : `since ${base}${found.base ? ` ${found.base.slice(0, 10)}` : ""}`),
     found.branch && el("span.branch", visible(found.branch)),
     el("span.path", place(found.session?.project ?? "")),
     el("span.grow"),
@@ -57,7 +82,7 @@ function shown(found, again) {
   return [
     head,
     commits,
-    !found.total && el("p.empty", "Nothing has changed."),
+    !found.total && el("p.empty", found.other ? "There is no difference." : "Nothing has changed."),
     files.map(fileDiff),
     rest.length > 0 && el("ul.rows", rest.map((each) => el("li", el("code", visible(each.path)), " ", el("span.dim", visible(each.status ?? ""))))),
     found.cut && el("p.warning", "The patch is longer than what is shown here; `fairlead diff` has all of it."),

@@ -51,6 +51,7 @@ const FILES = [
   "vendor/xterm/xterm.css",
   "vendor/xterm/xterm.mjs",
   "words.js",
+  "work.js",
 ];
 const SHELL = "/";
 
