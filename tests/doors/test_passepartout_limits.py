@@ -312,6 +312,27 @@ def test_a_peer_with_an_ipv6_socket_is_found() -> None:
             assert (owner_in_table(theirs.getpeername(), theirs.getsockname()) or (None,))[0] == os.getuid()
 
 
+@pytest.mark.parametrize("at", ["::1", "::"])
+@pytest.mark.skipif(not os.path.exists("/proc/net/tcp6"), reason="only Linux tells")
+def test_the_peer_of_a_connection_over_ipv6_is_found_by_both_ways(at: str) -> None:
+    try:
+        listener = socket.create_server((at, 0), family=socket.AF_INET6, dualstack_ipv6=at == "::")
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with listener:
+        for host in ("::1", "127.0.0.1") if at == "::" else ("::1",):
+            ours = socket.create_connection((host, listener.getsockname()[1]))
+            theirs, _ = listener.accept()
+            with ours, theirs:
+                assert peer_uid(theirs) == os.getuid(), host
+                ends = ours.getsockname()[:2], ours.getpeername()[:2]
+                assert (owner_in_table(*ends) or (None,))[0] == os.getuid(), host
+                with contextlib.suppress(OSError):  # a kernel without sock_diag
+                    assert (owner_by_netlink(*ends) or (None,))[0] == os.getuid(), host
+                ours.close()
+                assert peer_uid(theirs) is None, host
+
+
 def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "token"
     token = Token(str(path)).read()

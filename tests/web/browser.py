@@ -54,6 +54,10 @@ class Browser:
     def port(self) -> int:
         return int(self.host.rpartition(":")[2])
 
+    @property
+    def address(self) -> str:
+        return "::1" if self.host.startswith("[") else "127.0.0.1"
+
     def headers(self, method: str = "GET") -> dict[str, str]:
         found = {"Host": self.host}
         if self.cookie:
@@ -81,7 +85,7 @@ class Browser:
             headers["Content-Type"] = "application/json"
         headers |= {name.replace("_", "-"): value for name, value in more.items()}
         kept = {name: value for name, value in headers.items() if name not in without}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
+        connection = http.client.HTTPConnection(self.address, self.port, timeout=WAIT)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in kept.items():
@@ -107,7 +111,7 @@ class Browser:
     @contextmanager
     def events(self, query: str = "", **more: str) -> Iterator[Iterator[dict[str, Any]]]:
         """The events of a stream, as dictionaries with `event`, `id` and `data`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
+        connection = http.client.HTTPConnection(self.address, self.port, timeout=WAIT)
         try:
             given = {name.replace("_", "-"): value for name, value in more.items()}
             connection.request("GET", f"/api/events{query}", headers=self.headers() | given)
@@ -135,7 +139,7 @@ class Browser:
         headers = self.headers("POST") | {key.replace("_", "-"): value for key, value in more.items()}
         kept = {key: value for key, value in headers.items() if key not in without}
         host = kept.pop("Host", self.host)
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=WAIT)
+        plain = socket.create_connection((self.address, self.port), timeout=WAIT)
         with connect(
             f"ws://{host}{path}",
             sock=plain,

@@ -18,6 +18,7 @@ import pytest
 
 from fairlead.web import accepting, limits
 from fairlead.web.accepting import OWNER, Connection, Entrance
+from fairlead.web.places import Users
 from tests.hosting import WAIT
 from tests.web.browser import Browser, ConsoleHosting
 
@@ -92,7 +93,7 @@ def test_strangers_take_only_a_part_of_the_places(monkeypatch: pytest.MonkeyPatc
             bound = stack.enter_context(
                 socket.create_server(("127.0.0.1", 0), backlog=limits.MAX_CONNECTIONS)
             )
-            entrance = Entrance(bound, protocol, None, any_user=True)
+            entrance = Entrance(bound, protocol, None, users=Users(frozenset((os.getuid(),))))
             entrance.start()
 
             async def arrive(address: str) -> Connection:

@@ -36,6 +36,11 @@ COMMAND = Command(
         Option(
             "--origin", value="URL", help="the address that a proxy on this machine serves the console under"
         ),
+        Option(
+            "--proxy-user",
+            value="USER",
+            help="whose process that proxy is, if it is neither yours nor root's",
+        ),
         Option("--insecure", help="listen beyond this machine without TLS"),
         Option("--share", value="NAME", completes="session", help="print a link to one session instead"),
         Option("--role", value="watcher|writer", completes="watcher writer", help="for --share"),
@@ -83,6 +88,7 @@ def main(arguments: Sequence[str]) -> int:
         options.cert or "",
         options.key or "",
         options.origin or "",
+        proxy_user=options.proxy_user or "",
         insecure=options.insecure,
     )
     if options.foreground:
@@ -126,7 +132,7 @@ def _show(settings: Settings, listen: Listening, options: Options) -> int:
     """Print a link, and open it."""
     from ..web.launch import asked, is_running, start
 
-    chosen = [options.listen, options.cert, options.origin]
+    chosen = [options.listen, options.cert, options.origin, options.proxy_user]
     if not is_running(settings):
         start(settings, listen)
     elif any(chosen):

@@ -12,7 +12,7 @@ import stat
 import struct
 import sys
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..keeper.credentials import is_gone, peer_pid
 from ..system.processes import agent_of, has_proc, holds, is_apart, pids, user_of
@@ -28,7 +28,7 @@ _MAPPED = "0000000000000000FFFF0000"  # an IPv4 address in the table of IPv6
 
 
 def peer_uid(connection: socket.socket) -> int | None:
-    """The user whose socket is the other end of a connection over IPv4, or None if that is not known.
+    """The user whose socket is the other end of a connection over TCP, or None if that is not known.
 
     Linux tells: if asked for one socket by netlink, else in its tables of all sockets, which takes longer the
     more there are. A socket that nobody holds any more has no inode, and stands under user 0: that says
@@ -102,7 +102,7 @@ def _holder(owner: tuple[int, int], known: Mapping[int, str]) -> Behind:
 def _peer_owner(connection: socket.socket) -> tuple[int, int] | None:
     """The user and the inode of the socket at the other end."""
     try:
-        ours, theirs = connection.getsockname()[:2], connection.getpeername()[:2]
+        ours, theirs = _plain(connection.getsockname()), _plain(connection.getpeername())
     except OSError:
         return None
     try:
@@ -113,9 +113,16 @@ def _peer_owner(connection: socket.socket) -> tuple[int, int] | None:
 
 Address = tuple[str, int]
 
+
+def _plain(name: Any) -> Address:
+    """A socket's name without the interface; an address of IPv4 as such also where it is in one of IPv6."""
+    host = name[0].partition("%")[0]
+    return (host.removeprefix("::ffff:") if "." in host else host, name[1])
+
+
 _ASK = struct.Struct("=IHHII")  # length, type, flags, sequence, port of who asks
 _WHICH = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
-_SOCKET = struct.Struct("!HH4s12x4s12x")  # its own port, the other one, and the addresses of both
+_SOCKET = struct.Struct("!HH16s16s")  # its own port, the other one, and the addresses of both
 _ANY_OF_IT = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # interface, cookie
 _SOCK_DIAG, _BY_FAMILY, _REQUEST, _ERROR = 4, 20, 1, 2
 _NETLINK_WAIT = 1.0
@@ -127,8 +134,10 @@ def owner_by_netlink(local: Address, remote: Address) -> tuple[int, int] | None:
 
     Raises OSError where it can't be asked.
     """
-    wanted = _SOCKET.pack(local[1], remote[1], socket.inet_aton(local[0]), socket.inet_aton(remote[0]))
-    which = _WHICH.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + wanted + _ANY_OF_IT
+    family = socket.AF_INET6 if ":" in local[0] else socket.AF_INET
+    ends = (socket.inet_pton(family, each[0]).ljust(16, b"\0") for each in (local, remote))
+    wanted = _SOCKET.pack(local[1], remote[1], *ends)
+    which = _WHICH.pack(family, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF) + wanted + _ANY_OF_IT
     with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _SOCK_DIAG) as kernel:
         kernel.settimeout(_NETLINK_WAIT)
         kernel.sendto(_ASK.pack(_ASK.size + len(which), _BY_FAMILY, _REQUEST, 1, 0) + which, (0, 0))
@@ -140,7 +149,8 @@ def owner_by_netlink(local: Address, remote: Address) -> tuple[int, int] | None:
         if number == errno.ENOENT:
             return None
         raise OSError(number, os.strerror(number))
-    mapped = _mapped(wanted) if body[:1] == bytes([socket.AF_INET6]) else wanted
+    is_mapped = body[:1] == bytes([socket.AF_INET6]) and family == socket.AF_INET
+    mapped = _mapped(wanted) if is_mapped else wanted
     if kind != _BY_FAMILY or body[4 : 4 + _SOCKET.size] != mapped:  # it found who listens there
         return None
     uid, inode = struct.unpack_from("=II", body, 4 + _SOCKET.size + len(_ANY_OF_IT) + 12)
@@ -156,8 +166,9 @@ def _mapped(ends: bytes) -> bytes:
 
 def owner_in_table(local: Address, remote: Address) -> tuple[int, int] | None:
     """The same by /proc/net/tcp, and by that of IPv6, where IPv4 may be inside of it."""
-    for path in _TABLES:
-        prefix = _MAPPED if path.endswith("6") else ""
+    is_six = ":" in local[0]
+    for path in _TABLES[is_six:]:
+        prefix = _MAPPED if path.endswith("6") and not is_six else ""
         wanted = f" {prefix}{_hex(*local)} {prefix}{_hex(*remote)} ".encode()
         with contextlib.suppress(OSError), open(path, "rb") as table:
             rows = table.read(MAX_TABLE)
@@ -170,9 +181,10 @@ def owner_in_table(local: Address, remote: Address) -> tuple[int, int] | None:
 
 
 def _hex(host: str, port: int) -> str:
-    """An address as the kernel prints it: the four bytes as one number of this machine."""
-    number = int.from_bytes(socket.inet_aton(host), sys.byteorder)
-    return f"{number:08X}:{port:04X}"
+    """An address as the kernel prints it: each four bytes as one number of this machine."""
+    packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
+    numbers = (int.from_bytes(packed[at : at + 4], sys.byteorder) for at in range(0, len(packed), 4))
+    return f"{''.join(f'{each:08X}' for each in numbers)}:{port:04X}"
 
 
 class Token:

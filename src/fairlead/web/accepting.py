@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import logging
-import os
 import socket
 import ssl
 import time
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from ..doors.peer_proof import peer_uid
 from ..system.processes import has_proc
 from . import limits
+from .places import Users
 from .wired import Scope
 
 log = logging.getLogger("fairlead.web")
@@ -31,9 +32,23 @@ _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PHRASES = {403: "Forbidden", 408: "Request Timeout", 503: "Service Unavailable"}
 
 
+def plain_address(address: str) -> str:
+    """An address without the interface; one of IPv4 as such also where it is in one of IPv6."""
+    address = address.partition("%")[0]
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
 def is_near(address: str, own: str) -> bool:
     """True if an address is one of this machine, as far as the address tells."""
-    return address.startswith("127.") or address == own
+    address = plain_address(address)
+    return address.startswith("127.") or address in ("::1", plain_address(own))
+
+
+def _network_of(address: str) -> str:
+    """What stands for one machine: an address of IPv4, or the /64 in which it chooses those of IPv6."""
+    if ":" not in address:
+        return address
+    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def refusal(status: int, why: str) -> bytes:
@@ -107,16 +122,16 @@ class Entrance:
         made: Callable[[Connection], asyncio.BaseProtocol],
         tls: ssl.SSLContext | None,
         *,
-        any_user: bool,
+        users: Users,
     ) -> None:
-        """`made` makes the protocol of a connection. With `any_user` a proxy of another user may connect."""
+        """`made` makes the protocol of a connection. Processes of these users may connect."""
         bound.setblocking(False)
         self._bound = bound
         self._made = made
         self._tls = tls
         # asyncio gives each connection a buffer of 256 KiB, and all of it is in memory at once
         sslproto.SSLProtocol.max_size = limits.TLS_BUFFER
-        self._any_user = any_user
+        self._users = users
         self._loop = asyncio.get_running_loop()
         self._open: list[Connection] = []  # the oldest first
         self._lingering: set[asyncio.Task[None]] = set()
@@ -154,7 +169,7 @@ class Entrance:
                 self._paused = self._loop.call_later(limits.FULL_SECONDS, self.start)
                 return
             accepted.setblocking(False)
-            self._arrived(accepted, address[0])
+            self._arrived(accepted, plain_address(address[0]))
 
     def _arrived(self, accepted: socket.socket, address: str) -> None:
         near = is_near(address, self._bound.getsockname()[0]) or is_near(address, accepted.getsockname()[0])
@@ -172,22 +187,20 @@ class Entrance:
 
     def _objection(self, accepted: socket.socket, *, near: bool) -> str:
         """Why another user's process is refused; empty if it is none. Only our own cost more than this."""
-        if self._any_user:
-            return ""
         try:
             uid = peer_uid(accepted)
         except OSError:
             uid = None
         if uid is None:
             return "the process that connected is gone" if near and has_proc() else ""
-        return "" if uid == os.getuid() else "the console is for the user who started it"
+        return self._users.objection(uid)
 
     def _make_room(self, address: str, *, near: bool) -> bool:
         """Have a place for one more, if need be by dropping one that matters less."""
         self._open = [each for each in self._open if each.is_open]
         far = [each for each in self._open if not each.is_near and each.standing == STRANGER]
         if not near:
-            same = [each for each in far if each.address == address]
+            same = [each for each in far if _network_of(each.address) == _network_of(address)]
             if len(same) >= limits.MAX_CONNECTIONS_OF_ADDRESS:
                 return self._replace(same)
             if len(far) >= limits.MAX_CONNECTIONS_OF_STRANGERS:

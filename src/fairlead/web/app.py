@@ -11,7 +11,7 @@ from starlette.routing import Route, Router, WebSocketRoute
 
 from .. import __version__
 from . import limits, static
-from .accepting import GUEST, OWNER, connection_of, is_near
+from .accepting import GUEST, OWNER, connection_of, is_near, plain_address
 from .access import Access, AccessRefused, Visitor, Waiting
 from .console import Console
 from .described import openapi
@@ -163,7 +163,7 @@ class App:
             ticket = given.get("ticket")
             if type(ticket) is not str or not ticket:
                 raise BadRequest(400, "request/invalid-params", "the ticket is missing")
-            address = scope["client"][0]
+            address = plain_address(scope["client"][0])
             label = header(scope, b"user-agent") or ""
             proof = given.get("proof")
             secret, found = self.access.redeem(

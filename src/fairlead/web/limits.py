@@ -64,6 +64,12 @@ MAX_OPS = 32
 """Ops of one visitor at a time."""
 MAX_ALL_OPS = 128
 """Ops of all visitors at a time."""
+MAX_SHARE_OPS = 8
+"""Ops of one guest at a time,"""
+MAX_SHARES_OPS = 32
+"""those of all guests, and"""
+MAX_TOKENS_OPS = 64
+"""those of all programs with tokens: there is always room for the owner's pages."""
 
 MAX_PAGES = 64
 """Pages of one visitor that are live;"""
@@ -84,6 +90,8 @@ HEARTBEAT_SECONDS = 15.0
 
 MAX_TERMINALS = 48
 """Terminals of one visitor."""
+MAX_SHARE_TERMINALS = 8
+"""Terminals of one guest."""
 MAX_KEYS = 64 * 1024
 """Bytes of a message on a terminal's connection."""
 WINDOW = 512 * 1024

@@ -34,7 +34,7 @@ class Ops:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self.running = 0
+        self._running = dict.fromkeys(_PLACES, 0)
         self._room = BodyRoom(limits.MAX_BODIES)
         self._room_of_shares = BodyRoom(limits.MAX_SHARES_BODIES, self._room)
         self.counts: dict[tuple[str, int], int] = {}
@@ -53,10 +53,13 @@ class Ops:
     async def _answer(
         self, scope: Scope, receive: Receive, visitor: Visitor, op: str
     ) -> tuple[int, dict[str, Any]]:
-        if visitor.ops >= limits.MAX_OPS or self.running >= limits.MAX_ALL_OPS:
+        kind = _kind_of(visitor)
+        most, most_of_kind = _PLACES[kind]
+        is_full = sum(self._running.values()) >= limits.MAX_ALL_OPS or self._running[kind] >= most_of_kind
+        if visitor.ops >= most or is_full:
             return 429, fault("web/too-many", "too many requests at a time")
         visitor.ops += 1
-        self.running += 1
+        self._running[kind] += 1
         try:
             # what may not be asked is refused before any of its body is read
             roles.check_op(visitor, op)
@@ -68,7 +71,7 @@ class Ops:
             return error.status, fault(error.code, str(error))
         finally:
             visitor.ops -= 1
-            self.running -= 1
+            self._running[kind] -= 1
 
     async def _with_patience(
         self, receive: Receive, visitor: Visitor, op: str, params: dict[str, Any]
@@ -136,6 +139,20 @@ def _worded(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {Keyword(name.replace("_", "-")): each for name, each in value.items()}
+
+
+_PLACES = {
+    "share": (limits.MAX_SHARE_OPS, limits.MAX_SHARES_OPS),
+    "token": (limits.MAX_OPS, limits.MAX_TOKENS_OPS),
+    "page": (limits.MAX_OPS, limits.MAX_ALL_OPS),
+}
+"""Ops at a time of one visitor of a kind, and of all of them."""
+
+
+def _kind_of(visitor: Visitor) -> str:
+    if visitor.share is not None:
+        return "share"
+    return "token" if visitor.grant.is_token else "page"
 
 
 def _longest(visitor: Visitor) -> int:

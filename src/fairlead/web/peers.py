@@ -19,20 +19,23 @@ from ..doors.peer_proof import behind, peer_uid
 from ..system.processes import has_proc
 from . import limits
 from .accepting import STRANGER, Connection, Seldom, is_near, refusal
+from .places import Users
 
 Programs = Callable[[], Awaitable[Mapping[int, str]]]
 """Returns the processes that the daemon knows to be an agent's."""
 
 
-def objection(connection: socket.socket, programs: Mapping[int, str], *, any_user: bool) -> str:
+def objection(connection: socket.socket, programs: Mapping[int, str], users: Users) -> str:
     """Why nothing is said to the process at the other end; empty if it may be a person's browser. May take a
     while."""
     uid = peer_uid(connection)
     if uid is None:
         near = is_near(connection.getpeername()[0], connection.getsockname()[0])
         return "the process that connected is gone" if near and has_proc() else ""
+    if why := users.objection(uid):
+        return why
     if uid != os.getuid():
-        return "" if any_user else "the console is for the user who started it"
+        return ""
     return "an agent's process may not use the console" if behind(connection, lambda: programs).agent else ""
 
 
@@ -40,7 +43,7 @@ class GuardedProtocol(H11Protocol):
     """uvicorn's connection, which reads nothing until it is known whose it is."""
 
     find_programs: ClassVar[tuple[Programs]]
-    any_user: ClassVar[bool] = False
+    users: ClassVar[Users] = Users(frozenset())
     unchecked: ClassVar[set[Any]] = set()
     refused: ClassVar[Seldom] = Seldom()
 
@@ -68,7 +71,7 @@ class GuardedProtocol(H11Protocol):
             async with asyncio.timeout(limits.PEER_SECONDS):
                 programs = await self.find_programs[0]()
                 connection = self.transport.get_extra_info("socket")
-                why = await asyncio.to_thread(objection, connection, programs, any_user=self.any_user)
+                why = await asyncio.to_thread(objection, connection, programs, self.users)
         except (OSError, TimeoutError) as error:
             why = f"it can't be found out who connects: {error or 'it takes too long'}"
         finally:
@@ -131,10 +134,10 @@ class GuardedProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
-def protocol_for(programs: Programs, *, any_user: bool) -> type[GuardedProtocol]:
-    """The protocol of a server. With `any_user` a proxy of another user may connect."""
+def protocol_for(programs: Programs, users: Users) -> type[GuardedProtocol]:
+    """The protocol of a server to which processes of these users may connect."""
     return type(
         "Connection",
         (GuardedProtocol,),
-        {"find_programs": (programs,), "any_user": any_user, "unchecked": set(), "refused": Seldom()},
+        {"find_programs": (programs,), "users": users, "unchecked": set(), "refused": Seldom()},
     )

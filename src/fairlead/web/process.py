@@ -32,7 +32,7 @@ from .app import App
 from .frames import FrameProtocol
 from .hub import Hub
 from .peers import protocol_for
-from .places import Listening, Places
+from .places import ANYWHERE_6, Listening, Places, Users
 from .push_post import own_service
 
 log = logging.getLogger("fairlead.web")
@@ -87,8 +87,10 @@ def _bound(listen: Listening, places: Places) -> socket.socket:
     find it again."""
     ports = [listen.port] if listen.port else [places.last_port(), 0]
     for port in ports:
-        bound = socket.socket(socket.AF_INET)
+        bound = socket.socket(socket.AF_INET6 if ":" in listen.host else socket.AF_INET)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:  # `::` is all addresses, those of IPv4 too
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(listen.host != ANYWHERE_6))
         try:
             bound.bind((listen.host, port))
             bound.listen(limits.MAX_CONNECTIONS)
@@ -96,7 +98,7 @@ def _bound(listen: Listening, places: Places) -> socket.socket:
             bound.close()
             if port != ports[-1]:
                 continue
-            raise OSError(f"can't listen at {listen.host}:{port}: {error.strerror}") from None
+            raise OSError(f"can't listen at {listen.shown}:{port}: {error.strerror}") from None
         places.note_port(bound.getsockname()[1])
         return bound
     raise AssertionError
@@ -106,7 +108,7 @@ class _Server(uvicorn.Server):
     """uvicorn's server with an entrance of ours, and without the work that uvicorn does ten times a second
     for headers that we don't send."""
 
-    any_user = False
+    users = Users(frozenset())
     _entrances: Sequence[Entrance] = ()
 
     async def main_loop(self) -> None:
@@ -125,9 +127,7 @@ class _Server(uvicorn.Server):
             return made
 
         self.servers = []
-        self._entrances = [
-            Entrance(each, connected, config.ssl, any_user=self.any_user) for each in sockets or ()
-        ]
+        self._entrances = [Entrance(each, connected, config.ssl, users=self.users) for each in sockets or ()]
         for entrance in self._entrances:
             entrance.start()
         self.started = True
@@ -169,7 +169,7 @@ class _Process:
         self._server = _Server(
             uvicorn.Config(
                 self._app.guard,
-                http=protocol_for(self._hub.agent_programs, any_user=bool(listen.origin)),
+                http=protocol_for(self._hub.agent_programs, listen.users),
                 ws=FrameProtocol,
                 ws_max_size=limits.MAX_KEYS,
                 ws_per_message_deflate=False,
@@ -188,7 +188,7 @@ class _Process:
             )
         )
 
-        self._server.any_user = bool(listen.origin)
+        self._server.users = listen.users
 
     async def serve(self, ready: Callable[[], None]) -> None:
         control = UnixServer(self._places.socket, self._controlling)

@@ -70,7 +70,7 @@ class TerminalDoor:
         if visitor.role == "answerer":
             await sent_fault(scope, send, 403, "web/role", "this token may not see terminals")
             return
-        if visitor.terminals >= limits.MAX_TERMINALS:
+        if visitor.terminals >= (limits.MAX_TERMINALS if share is None else limits.MAX_SHARE_TERMINALS):
             await sent_fault(scope, send, 429, "web/too-many", "too many terminals are open")
             return
         if not name or len(name) > MAX_NAME or "/" in name or "\0" in name:
