@@ -100,6 +100,7 @@ BEYOND = {
     "interrupt": {"at-word"},
     "frontend_action_result": {"ui/action"},
     "get_messages": {"from", "limit"},
+    "subscribe": {"hosts"},
 }
 """What we take beyond the contract."""
 

@@ -21,14 +21,23 @@ T = TypeVar("T")
 READ_SIZE = 65_536
 
 
+def named_via(via: str, settings: Settings) -> str:
+    """What a person answers with, for those of another host: with the name of this one."""
+    return f"{socket.gethostname()}: {via}" if settings.host and via else via
+
+
 class DaemonConnection:
     """Requests to the daemon, one after the other. If it goes away, the next request finds the next one."""
 
-    def __init__(self, settings: Settings | None = None, *, start: bool = True, via: str = "") -> None:
-        """`via` is what a person answers questions with, as others are told of it."""
+    def __init__(
+        self, settings: Settings | None = None, *, start: bool = True, via: str = "", hosts: bool = False
+    ) -> None:
+        """`via` is what a person answers questions with, as others are told of it; with `hosts`, HOST:NAME is
+        a session of another host."""
         self.settings = settings or Settings()
         self._start = start
         self._via = via
+        self._features = (*rpc.OUR_FEATURES, rpc.HOSTS) if hosts else rpc.OUR_FEATURES
         self._socket: socket.socket | None = None
         self._wire = rpc.ClientConnection()
         self._connected()
@@ -76,7 +85,8 @@ class DaemonConnection:
             self._wire = rpc.ClientConnection()
             self._socket = connected(self.settings, start=self._start)
             try:
-                hello = self._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, via=self._via)
+                via = named_via(self._via, self.settings)
+                hello = self._wire.handshake("fairlead", __version__, self._features, via=via)
                 self._socket.sendall(hello)
                 greeting = plain(self._answer(self._socket, "req-1"))
             except BaseException:

@@ -38,7 +38,7 @@ E = TypeVar("E", bound=Event)
 
 _FOR_US = ("command-result", "ui/frontend-action-requested")
 """Topics sent only to the client that asked, of whatever session."""
-_USUAL = tuple(topic for topic in TOPICS if not topic.startswith("sessions/"))
+_USUAL = tuple(topic for topic in TOPICS if not topic.startswith(("sessions/", "hosts/")))
 """What is followed if nothing is named: `sessions/…` have the same again, of sessions of any kind."""
 _WANTED = tuple(topic for topic in _USUAL if not topic.startswith("terminal/") and topic != "context/updated")
 
@@ -70,6 +70,7 @@ class Subscription(Generic[E]):
     """Whether a person looks at what it receives. A script's is none."""
     via = ""
     """What that person answers questions with, as others are told of it."""
+    _hosts: bool | None = None
 
     def __init__(self, topics: tuple[str, ...], since: str | None = None) -> None:
         self.cursor = since
@@ -134,7 +135,8 @@ class Subscription(Generic[E]):
 
     def _greeted(self) -> bytes:
         """The handshake was answered; returns what is to be sent now."""
-        return self.request("subscribe", topics=list(self._topics), since=self.cursor)[1]
+        given = {"topics": list(self._topics), "since": self.cursor, "hosts": self._hosts}
+        return self.request("subscribe", **given)[1]
 
     def _key_names(self) -> list[str]:
         """Variables whose values we would lend to the daemon."""
@@ -172,10 +174,12 @@ class Watching(Subscription[Event]):
 
     _end = "the daemon closed the connection; events may have been missed"
 
-    def __init__(self, topics: tuple[str, ...]) -> None:
+    def __init__(self, topics: tuple[str, ...], *, hosts: bool = False) -> None:
+        """With `hosts` also what happens in sessions of other hosts."""
         if unknown := set(topics) - TOPICS.keys():
             raise ValueError(f"no topic {min(unknown)!r}; there are {', '.join(sorted(TOPICS))}")
         super().__init__(topics or _USUAL)
+        self._hosts = hosts or None
 
     def _received(self, topic: str, data: dict[str, Any], events: list[Event]) -> bytes:
         if self.ready:

@@ -13,7 +13,7 @@ from ..system.settings import Settings
 from ..wire import rpc
 from ..wire.faults import Broken
 from .calls import Call, RequestError, plain
-from .connection import READ_SIZE
+from .connection import READ_SIZE, named_via
 from .launch import connected
 from .reconnect import repeating
 
@@ -68,10 +68,14 @@ class DaemonLink:
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     @classmethod
-    async def open(cls, settings: Settings, agent: str = "", via: str = "") -> DaemonLink:
+    async def open(
+        cls, settings: Settings, agent: str = "", via: str = "", *, hosts: bool = False
+    ) -> DaemonLink:
         link = cls(*await daemon(settings))
         try:
-            hello = link._wire.handshake("fairlead", __version__, rpc.OUR_FEATURES, agent=agent, via=via)
+            features = (*rpc.OUR_FEATURES, rpc.HOSTS) if hosts else rpc.OUR_FEATURES
+            via = named_via(via, settings)
+            hello = link._wire.handshake("fairlead", __version__, features, agent=agent, via=via)
             await link._sent("req-1", hello)
         except BaseException:
             await link.close()
@@ -142,12 +146,13 @@ class DaemonLink:
 class Links:
     """The connections of a host; calls are made on any of them."""
 
-    def __init__(self, settings: Settings, agent: str = "", via: str = "") -> None:
+    def __init__(self, settings: Settings, agent: str = "", via: str = "", *, hosts: bool = False) -> None:
         """`agent` is the agent for which calls are made, if no person makes them; `via` is what a person
-        answers questions with."""
+        answers questions with; with `hosts`, HOST:NAME is a session of another host."""
         self.settings = settings
         self.agent = agent
         self.via = via
+        self.hosts = hosts
         self._links: list[DaemonLink] = []
         self._turn = asyncio.Semaphore(MAX_LINKS * REQUESTS_A_LINK)
         self._opening = asyncio.Lock()
@@ -183,7 +188,7 @@ class Links:
                     if link.has_room:
                         return link
                 if len(self._links) < MAX_LINKS:
-                    link = await DaemonLink.open(self.settings, self.agent, self.via)
+                    link = await DaemonLink.open(self.settings, self.agent, self.via, hosts=self.hosts)
                     self._links.append(link)
                     return link
             await asyncio.sleep(0.01)  # all are full of requests that are being cancelled

@@ -29,6 +29,7 @@ from ..doors.rpc import happenings
 from ..doors.rpc.handlers import Clients, Data, OpError, handlers_of, op
 from ..doors.rpc.ops.approvals import ApprovalOps
 from ..doors.rpc.ops.asks import AskOps
+from ..doors.rpc.ops.hosts import HostOps
 from ..doors.rpc.ops.sessions import SessionOps
 from ..doors.rpc.ops.terminals import TerminalOps
 from ..doors.rpc.ops.timeline import TimelineOps
@@ -59,6 +60,7 @@ from . import agents as agent_room
 from . import control as control_room
 from .agents import AgentRoom, verification
 from .control import ControlRoom
+from .elsewhere import OtherHosts
 from .terminals import TerminalRoom
 
 log = logging.getLogger("fairlead")
@@ -157,13 +159,15 @@ class Daemon:
         directory.follow(feed)
         feed.listen(self._posted)
         happenings.follow(feed, inbox, clients)
+        self._elsewhere = elsewhere = OtherHosts(settings, clients)
         handlers = handlers_of(
             self,
             TerminalOps(
                 host, terminals.kind, terminals.turns, terminals.permissions, directory, terminals.all_opened
             ),
-            SessionOps(directory, feed),
-            ApprovalOps(inbox),
+            SessionOps(directory, feed, elsewhere),
+            ApprovalOps(inbox, elsewhere),
+            HostOps(elsewhere),
             VerifyOps(judging.door, directory, judging.reports),
             TimelineOps(directory, inbox, judging.reports),
             TreeOps(directory, trees, snapshots),
@@ -171,7 +175,14 @@ class Daemon:
             AskOps(self._asks, directory, settings),
         )
         self._rpc = RpcDoor(
-            settings, handlers, agents.ops, clients, self._agent_programs, directory, self._session_programs
+            settings,
+            handlers,
+            agents.ops,
+            clients,
+            self._agent_programs,
+            directory,
+            self._session_programs,
+            elsewhere,
         )
         self._started_at = time.time()
         self._over = asyncio.Event()
@@ -222,6 +233,7 @@ class Daemon:
         self._asks.close()
         self._terminals.permissions.close()
         self._rpc.close()
+        await self._elsewhere.close()
         await self._control.close()
         why = "daemon_restart" if self._again or self._handover else "daemon_stopped"
         self._judging.door.close_all(why)
@@ -261,6 +273,7 @@ class Daemon:
         await self._control.open()
         await self._terminals.door.open_ended(self._host.sessions.get)
         await self._rpc.open()
+        self._elsewhere.open()
         return orphans
 
     def _signalled(self) -> None:

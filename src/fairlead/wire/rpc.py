@@ -576,6 +576,8 @@ INCREMENTS: Final = "increments"
 """A feature that clients ask for: answers in pieces, and each message and call as the model makes it."""
 RECEIPTS: Final = "receipts"
 """A feature that clients ask for: the response to a prompt has its id, by which events name it."""
+HOSTS: Final = "hosts"
+"""A feature that clients ask for: `HOST:NAME` is a session of another host, and `local:NAME` one of this."""
 OUR_FEATURES: Final = (INCREMENTS, RECEIPTS)
 """What our own clients ask for."""
 

@@ -153,6 +153,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "format": _one_of("text", "ansi", "cells", "html", "svg", "png"),
         "from": LINE,
         "handover": BOOLEAN,
+        "hosts": BOOLEAN,
         "idle": SECONDS,
         "images": ANYTHING,
         "input": STRING,
@@ -232,8 +233,9 @@ cancel: request-id -> accepted
     end a request that waits: `terminal_wait`, `bash`, `compact` [reads]
 describe: -> ops params topics error-codes
     the schema of ops, parameters, topics and error codes [reads]
-subscribe: / topics session-id since -> subscribed cursor replayed
-    receive the events of topics, beginning with the current state and what was missed since a cursor [reads]
+subscribe: / topics session-id since hosts -> subscribed cursor replayed
+    receive the events of topics, beginning with the current state and what was missed since a cursor; \
+with `hosts` also those of sessions of other hosts [reads]
 unsubscribe: / topics -> subscribed
     stop receiving the events of topics [reads]
 terminal_start: name argv / cwd env cols rows deferred record owner -> name pid recording
@@ -257,8 +259,9 @@ terminal_resize: name cols rows -> accepted
     set the size of a session's terminal
 terminal_record: name / path stop -> path
     record a session, or stop recording
-session_list: / kind brief -> sessions questions
-    sessions of all kinds, or of one, and how many questions are pending [repeatable reads]
+session_list: / kind brief hosts -> sessions questions hosts
+    sessions of all kinds, or of one, and how many questions are pending; with `hosts` also the sessions of \
+other hosts as they were known last, as `HOST:ID` [repeatable reads]
 session_find: / name session-id -> session others
     a session by its name, its id or a prefix of it, and others with the same name [repeatable reads]
 session_state: / name session-id -> session weighed
@@ -327,14 +330,20 @@ config: -> rows
     the settings in force [reads]
 daemon_status: -> version pid started-at sessions supervised runtime-dir log-path passepartout-port
     the daemon's status [repeatable reads]
+host_list: -> hosts
+    the other hosts: whether each is there, since when it is not, and why [repeatable reads]
+host_check: / name -> hosts
+    see which hosts there are now, and try those that are away at once; wait a while for one that is named \
+[beside repeatable reads]
 daemon_stop: / handover -> accepted started-at interrupted-turns dropped-prompts
     stop the daemon; sessions keep running [beside]
 daemon_restart: / env python -> accepted started-at interrupted-turns dropped-prompts
     restart the daemon [beside]
 health: -> status checked-at checks
     check the daemon and what it needs [beside reads]
-approvals: / token -> approvals
-    everything that waits for a person, in all directories [reads]
+approvals: / token hosts -> approvals hosts
+    everything that waits for a person, in all directories; with `hosts` also on other hosts, as \
+`HOST:TOKEN` [reads]
 approval_seen: / token -> accepted
     a person has seen a question, or all that wait: they are not notified of it [repeatable]
 approval_settle: token allowed / always option text -> accepted approval
@@ -529,6 +538,8 @@ sessions/signalled session-id what
 sessions/judged session-id turn confidence summary
 sessions/needs-person session-id turn reason
 sessions/questions token
+hosts/state host state why
+hosts/changed host
 """
 TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {topic: tuple(keys) for topic, *keys in map(str.split, _TOPICS.strip().split("\n"))}
@@ -538,7 +549,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 OWN_TOPICS = frozenset(
     topic
     for topic in TOPICS
-    if topic.startswith(("sessions/", "terminal/", "verify/", "session/turn-"))
+    if topic.startswith(("sessions/", "hosts/", "terminal/", "verify/", "session/turn-"))
     or topic in ("session/prompted", "session/retrying", "ui/dialog-resolved", "key/wanted")
 )
 """Topics that psi does not know. Only clients that name them get them."""

@@ -96,6 +96,8 @@ class Caller(Protocol):
     """The agent that it says it works for, and no person."""
     via: str = ""
     """What its person answers questions with: one of our clients, or the name that another gave itself."""
+    hosts: bool = False
+    """Whether it is told what happens in sessions of other hosts."""
     reminded: set[str]
     """The sessions of which it was told what an earlier daemon has never said."""
     typed: deque[str]

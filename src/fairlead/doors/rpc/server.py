@@ -31,6 +31,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..peer_proof import Programs, agent_behind
+from .elsewhere import Elsewhere, FarRequest, far_request, without_local
 from .handlers import BY_CLIENT, MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
 from .ops.agents import AgentOps
 
@@ -40,8 +41,8 @@ HANDSHAKE_WAIT = 30.0
 """Seconds that a client has to say what it is; one that says nothing must not hold a place for ever."""
 MISSED_LIMIT = 64 * 1024 * 1024
 """The same while it is told what it missed."""
-_OF_ALL = "sessions/"
-"""How topics begin that are of all sessions."""
+_OF_ALL = ("sessions/", "hosts/")
+"""How topics begin that are of all sessions, or of other hosts."""
 OWN = frozenset({"handshake", "ping", "cancel", "describe", "subscribe", "unsubscribe"})
 """Ops about the connection itself."""
 FOR_ANY = "session_prompt, session_lines, session_wait and session_stop"
@@ -82,6 +83,7 @@ class RpcDoor:
         programs: Programs = dict,
         directory: Directory | None = None,
         session_programs: Programs = dict,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """`programs` are the processes that are known to be an agent's, `session_programs` those of any
         session."""
@@ -89,6 +91,7 @@ class RpcDoor:
         self.session_programs = session_programs
         self._clients = clients
         self._directory = directory
+        self.elsewhere = elsewhere
         self.agents = agents
         self.handlers = {**handlers, **agents.ops}
         self.ops = {name: op for name, op in OPS.items() if name in OWN or name in self.handlers}
@@ -252,6 +255,8 @@ class _Connection(asyncio.Protocol):
         self.is_shown = True
         self.agent = ""
         self.via = UNNAMED
+        self.hosts = False
+        self._names_hosts = False  # what it calls HOST:NAME is of another host
         self.reminded: set[str] = set()
         self.typed: deque[str] = deque(maxlen=MAX_TYPED)
         self.asked: str | None = None
@@ -382,6 +387,20 @@ class _Connection(asyncio.Protocol):
     # --- ops ----------------------------------------------------------------------------------------------
 
     async def _serve(self, request: Request) -> None:
+        if self._names_hosts and self._door.elsewhere is not None:
+            try:
+                far = far_request(request, self._door.elsewhere)
+            except OpError as error:
+                self._transport.write(self._wire.fail(request.id, error.code, str(error)))
+                return
+            if far is not None:
+                call = Call(self, request.id, request.op)
+                beside = OPS[request.op].beside
+                await asyncio.wait(
+                    [self._begin(call, {}, far=far)], timeout=0 if beside else IN_ORDER_SECONDS
+                )
+                return
+            request = without_local(request)
         given = arguments(OPS[request.op], request.params)
         call = Call(self, request.id, request.op, request.get("session-id"))
         match request.op:
@@ -407,10 +426,15 @@ class _Connection(asyncio.Protocol):
                 await asyncio.wait([self._begin(call, given)], timeout=IN_ORDER_SECONDS)
 
     def _begin(
-        self, call: Call, given: dict[str, Any], known: asyncio.Event | None = None
+        self,
+        call: Call,
+        given: dict[str, Any],
+        known: asyncio.Event | None = None,
+        far: FarRequest | None = None,
     ) -> asyncio.Task[None]:
-        """Begin an op. `known` is set when it is known who asks for it."""
-        task = asyncio.get_running_loop().create_task(self._run(call, given, known or asyncio.Event()))
+        """Begin an op, here or on another host. `known` is set when it is known who asks for it."""
+        doing = self._run(call, given, known or asyncio.Event()) if far is None else self._pass_on(call, far)
+        task = asyncio.get_running_loop().create_task(doing)
         self._tasks[call.id] = call, task
         task.add_done_callback(lambda _: self._tasks.pop(call.id, None))
         return task
@@ -425,6 +449,7 @@ class _Connection(asyncio.Protocol):
         self.agent = one_line(given.get("agent", ""), MAX_AGENT)
         features = rpc.offered_features(request.params)
         self.increments, self.receipts = rpc.INCREMENTS in features, rpc.RECEIPTS in features
+        self._names_hosts = rpc.HOSTS in features
         self.key_names = frozenset(sorted(given.get("key_names", ()))[:MAX_KEY_NAMES])
         await self._door.agents.arrived(self, given.get("session_id"))
         more = self._door.agents.greeting(self)
@@ -454,6 +479,7 @@ class _Connection(asyncio.Protocol):
         before = self._wire.subscribed
         topics = given.get("topics", ())
         subscribed = self._wire.subscribe(topics)
+        self.hosts = self.hosts or given.get("hosts", False)
         is_named = call.session_id or self.focus or given.get("since")
         if topics and not is_named and all(topic.startswith(_OF_ALL) for topic in topics):
             return fields(subscribed=subscribed)
@@ -504,6 +530,22 @@ class _Connection(asyncio.Protocol):
             failure = await self._door.explained(as_op_error(call.op, error), error, call, given)
             self._transport.write(self._wire.fail(call.id, failure.code, str(failure), failure.data))
         self._door.agents.dialogs.done(call)
+
+    async def _pass_on(self, call: Call, far: FarRequest) -> None:
+        """Have an op done on another host, by the rules of there, for who asks here."""
+        elsewhere = self._door.elsewhere
+        assert elsewhere is not None
+        try:
+            agent = "" if OPS[call.op].reads else await self._behind(self._door.programs) or self.agent
+            self._respond(call, await elsewhere.ask(far.host, call.op, far.params, via=self.via, agent=agent))
+        except asyncio.CancelledError:
+            if self._wire.state is rpc.State.READY:
+                message = f"{call.op} was cancelled"
+                self._transport.write(self._wire.fail(call.id, ErrorCode.FAILED, message))
+            raise
+        except Exception as error:
+            failure = as_op_error(call.op, error)
+            self._transport.write(self._wire.fail(call.id, failure.code, str(failure), failure.data))
 
     def _respond(self, call: Call, data: Mapping[Any, Any]) -> None:
         self._transport.write(self._wire.respond(call.id, data))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from ....formats.edn import Keyword
 from ....formats.shown import middle
 from ....sessions.inbox import Inbox, calling_agent
 from ....sessions.questions import Question
+from ....system.settings import LOCAL
 from ....wire.rpc import ErrorCode, fields
+from ..elsewhere import Elsewhere, own_place
 from ..handlers import Call, Data, OpError, op
 
 LISTED_CHARACTERS = 1024 * 1024
@@ -17,11 +20,12 @@ LEAST_CHARACTERS = 1000
 class ApprovalOps:
     """The questions of an inbox."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: Inbox, elsewhere: Elsewhere | None = None) -> None:
         self._inbox = inbox
+        self._elsewhere = elsewhere
 
     @op
-    async def approvals(self, token: str | None = None) -> Data:
+    async def approvals(self, token: str | None = None, hosts: bool = False) -> Data:
         """All that waits, or one question. Of many only as much is in the list as has room there."""
         if token is not None:
             question = self._inbox.find(token)
@@ -32,7 +36,22 @@ class ApprovalOps:
             room = max(LEAST_CHARACTERS, left)
             rows.append(_row(question, middle(question.whole, room, question.see_all)))
             left -= len(question.whole)
-        return fields(approvals=rows)
+        if not hosts:
+            return fields(approvals=rows)
+        elsewhere = self._elsewhere
+        here = [self._placed(row) for row in rows]
+        there = elsewhere.questions() if elsewhere is not None else ()
+        known = elsewhere.hosts() if elsewhere is not None else ()
+        return fields(approvals=[*here, *there], hosts=[fields(**each) for each in known])
+
+    def _placed(self, row: Data) -> Data:
+        """A question of this host, named as among those of all hosts."""
+        named = {
+            key: own_place(row[key], self._elsewhere)
+            for key in (Keyword("token"), Keyword("session-id"))
+            if row[key]
+        }
+        return {**row, **named, **fields(host=LOCAL)}
 
     @op
     async def approval_seen(self, token: str | None = None) -> Data:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
+from ....formats.edn import Keyword
 from ....sessions.directory import Directory, InTheWay, Kind, NoKind, NoSession, NotSupported, Summary
 from ....sessions.feed import Feed, FeedEvent, SaidPiece
 from ....sessions.inbox import calling_agent
@@ -25,10 +26,13 @@ from ....sessions.session import (
     Removing,
     new_id,
 )
+from ....system.settings import LOCAL
 from ....wire.rpc import ErrorCode, fields
+from ..elsewhere import HOST_PARAM, Elsewhere, own_place
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
 
+ID = Keyword("id")
 MAX_LINES = 50_000
 """How many lines `session_lines` gives at the most."""
 MAX_REASON = 400
@@ -52,8 +56,9 @@ FAULTS |= {
 class SessionOps:
     """The sessions of a directory."""
 
-    def __init__(self, directory: Directory, feed: Feed) -> None:
+    def __init__(self, directory: Directory, feed: Feed, elsewhere: Elsewhere | None = None) -> None:
         self._directory = directory
+        self._elsewhere = elsewhere
         # by session, while somebody waits for more lines of it
         self._extended: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
         feed.listen(self._happened)
@@ -63,10 +68,20 @@ class SessionOps:
             extended.set()
 
     @op
-    async def session_list(self, kind: str | None = None, brief: bool = False) -> Data:
+    async def session_list(self, kind: str | None = None, brief: bool = False, hosts: bool = False) -> Data:
         self._directory.states.look_again()
         found = await self._directory.list(kind=kind, brief=brief)
-        return fields(sessions=[row_of(each) for each in found], questions=self._directory.questions)
+        rows, questions = [row_of(each) for each in found], self._directory.questions
+        if not hosts:
+            return fields(sessions=rows, questions=questions)
+        elsewhere = self._elsewhere
+        here = [
+            {**row, HOST_PARAM: LOCAL, ID: own_place(each.id, elsewhere)}
+            for row, each in zip(rows, found, strict=True)
+        ]
+        there = elsewhere.sessions(kind) if elsewhere is not None else ()
+        known = elsewhere.hosts() if elsewhere is not None else ()
+        return fields(sessions=[*here, *there], questions=questions, hosts=[fields(**each) for each in known])
 
     @op
     async def session_find(self, call: Call, name: str = "") -> Data:
