@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import select
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -139,6 +140,52 @@ def test_a_question_goes_everywhere_once_with_all_that_decides_and_how_to_answer
         hosting.until(lambda: len(service.sent) == 2 and len(service.shown) == 4)
         assert later in service.bodies[1]
     hosting.run("approvals", "allow", token)
+
+
+def test_a_link_leads_to_the_question_in_the_console_that_runs(
+    hosting: Hosting, service: Service, tmp_path: Path
+) -> None:
+    def told(name: str) -> tuple[str, str, str]:
+        """A question's token, and the last lines of what came by the address and on the desktop."""
+        count = len(service.sent) + 1
+        token = asking(hosting, name, tmp_path)
+        hosting.until(lambda: len(service.sent) == count and len(service.shown) == 2 * count)
+        return token, service.bodies[-1].splitlines()[-1], service.shown[-1].splitlines()[-1]
+
+    def is_no_link(line: str) -> bool:
+        return "approvals allow" in line and "http" not in line
+
+    def started(*words: str) -> str:
+        hosting.run("web", "--no-open", *words)
+        base: str = json.loads(hosting.run("web", "--no-open", "--json").stdout)["base"]
+        return base
+
+    _, sent, shown = told("before")
+    assert is_no_link(sent)
+    assert is_no_link(shown)
+    base = started()
+    token, sent, shown = told("near")
+    assert is_no_link(sent)  # a phone has nothing of a link to this machine
+    assert shown == f"{base}/#/inbox/{token}"
+    hosting.run("web", "--stop")
+    assert started("--origin", "https://laptop.example.org") == "https://laptop.example.org"
+    token, sent, shown = told("far")
+    assert sent == shown == f"https://laptop.example.org/#/inbox/{token}"
+    os.kill(int((hosting.directory / "run/fairlead/web.lock").read_text()), signal.SIGKILL)
+    assert (hosting.directory / "run/fairlead/web.address").exists()
+    _, sent, shown = told("killed")
+    assert is_no_link(sent)
+    assert is_no_link(shown)
+
+
+def test_a_link_is_not_cut_from_a_long_text(hosting: Hosting, service: Service, tmp_path: Path) -> None:
+    hosting.run("web", "--no-open")
+    id = hosting.ask("open_session", name="long", cwd=str(tmp_path))["session_id"]
+    hosting.ask("prompt", session_id=id, message=f"run: touch {'x' * 2000}")
+    hosting.until(lambda: len(service.shown) == 2)
+    (found,) = hosting.ask("approvals")["approvals"]
+    assert service.shown[1].endswith(f"/#/inbox/{found['token']}")
+    hosting.run("web", "--stop")
 
 
 def test_what_was_answered_or_seen_in_time_is_not_told_also_not_by_the_next_daemon(

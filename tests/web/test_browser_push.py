@@ -247,3 +247,23 @@ def test_a_question_that_is_asked_while_everything_is_fetched_stays(
     page.locator("#side a").wait_for()  # that came together with the list
     assert page.locator(".question").count() == 1
     assert page.title().startswith("(1)")
+
+
+def test_a_link_in_a_notification_leads_to_the_question_and_says_to_others_how_to_come_in(
+    console: ConsoleHosting, browser: Chromium
+) -> None:
+    token = asked(console.hosting)
+    link = f"{console.base}/#/inbox/{token}"
+    browser.expected += ["401 (Unauthorized)", "WebSocket connection", "403 (Forbidden)"]
+    stranger = browser.page(console, None)
+    stranger.goto(link)
+    stranger.locator("#banner").get_by_text("Run `fairlead web`").wait_for()
+    assert token not in stranger.inner_text("main")
+    page = browser.page(console)
+    page.get_by_role("link", name="Health").click()
+    page.get_by_role("heading", name="Health").wait_for()
+    page.goto(link)
+    page.locator(f".question[data-token='{token}']:focus").wait_for()
+    page.goto("about:blank")
+    page.goto(link)
+    page.locator(f".question[data-token='{token}']:focus").wait_for()

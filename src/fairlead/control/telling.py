@@ -27,7 +27,9 @@ from ..sessions.feed import FeedEvent
 from ..sessions.inbox import Inbox
 from ..sessions.questions import WITHDRAWN, Answer, Question
 from ..sessions.state import Activity, StateChanged, States
+from ..system.console_address import ConsoleAddress
 from ..system.database import DatabaseFault
+from ..system.desktop import MAX_BODY as DESKTOP_BODY
 from .notices import TROUBLE_PAUSE, Notifier, TooManyNotices
 from .protocols import Cleaner
 
@@ -43,6 +45,8 @@ MAX_DESKTOP = 4
 """How many messages wait for the desktop until they are joined to one;"""
 MAX_WAITING = 200
 """and how many are in that at the most."""
+HIDDEN_NOTE = 100
+"""Characters of a text for the desktop that are kept for the note that its middle is hidden."""
 WHOLE_LINES, WHOLE_CHARACTERS = 24, 1600
 """How much of a question is in a message: enough to decide."""
 MAX_LINE = 160
@@ -61,6 +65,8 @@ Desktop = Callable[[str, str], Awaitable[None]]
 """Shows a title and a text on the desktop."""
 HasDesktop = Callable[[], bool]
 """Whether there is one. May block for a moment."""
+Console = Callable[[], ConsoleAddress | None]
+"""Where the web console serves, if it does. May block for a moment."""
 Ring = Callable[[str, str], None]
 """Shows a line on all attached terminals but those of a session, with a bell."""
 
@@ -119,6 +125,8 @@ class Appeal(NamedTuple):
     """Who comes first in a summary, as in lists: who waits, whom a verifier calls for, who is done;"""
     since: float = 0.0
     """among these, who has done so for longest."""
+    view: tuple[str, ...] = ("inbox",)
+    """Where it is in the web console."""
 
 
 class Appeals:
@@ -139,6 +147,7 @@ class Appeals:
         desktop: Desktop,
         has_terminals: Callable[[str], bool],
         has_desktop: HasDesktop,
+        console: Console = lambda: None,
     ) -> None:
         """`has_terminals` says whether anybody is attached elsewhere than at a session."""
         self._notifier = notifier
@@ -151,6 +160,7 @@ class Appeals:
         self._desktop = desktop
         self._has_terminals = has_terminals
         self._has_desktop = has_desktop
+        self._console = console
         self._waiting: deque[tuple[str, str]] = deque()  # for the desktop
         self._left_out = 0  # of those
         self._desk: asyncio.Task[None] | None = None
@@ -338,8 +348,11 @@ class Appeals:
         """Tell it, unless that was done. It is written down first."""
         clean = self._cleaner.text
         title, body = clean(printable(message.title)), clean(printable(message.body, "\n"))
-        try:
-            if not await self._notifier.tell(keys, title, body):
+        console = await asyncio.to_thread(self._console)
+        linked = f"{body}\n{console.to(*message.view)}" if console is not None else body
+        try:  # a link to this machine leads nowhere on a phone
+            is_far = console is not None and console.is_far
+            if not await self._notifier.tell(keys, title, linked if is_far else body):
                 return
         except (DatabaseFault, TooManyNotices) as error:
             log.warning("people are told later: %s", error)
@@ -349,7 +362,7 @@ class Appeals:
         if self.options.terminals:
             self._ring(clean(printable(message.line)), message.session)
         if self.options.desktop:
-            self._show(title, body)
+            self._show(title, middle(linked, DESKTOP_BODY - HIDDEN_NOTE))
 
     def _show(self, title: str, body: str) -> None:
         """Show it on the desktop after those that wait for that."""
@@ -395,7 +408,7 @@ class Appeals:
         if kind == "done":
             line = f"{name} is done; {how}"
             ended = f"Its turn has ended; {how} shows it."
-            return Appeal(key, session, f"{name} is done", ended, line, _DONE, activity.since)
+            return Appeal(key, session, f"{name} is done", ended, line, _DONE, activity.since, ("s", session))
         if any(each.session == session and each.is_consent and not each.lost for each in self._inbox.open()):
             return None  # which is told as a question
         evidence = activity.evidence
@@ -403,7 +416,9 @@ class Appeals:
         asks = self._cleaner.text(activity.question or words or "an answer")
         line = f"{name} waits: {one_line(asks, MAX_LINE)}; {how}"
         body = f"{asks}\n\n{how} shows it."
-        return Appeal(key, session, f"{name} waits for you", body, line, _WAITS, activity.since)
+        return Appeal(
+            key, session, f"{name} waits for you", body, line, _WAITS, activity.since, ("s", session)
+        )
 
     def _of_question(self, key: str, question: Question) -> Appeal:
         session = question.session or ""
@@ -428,7 +443,9 @@ class Appeals:
         activity = self._states.of(session) if question.is_consent else None
         since = activity.since if activity is not None and activity.state == "waits" else question.asked_at
         rank = _WAITS if question.is_consent else _CALLED
-        return Appeal(key, session, f"{name} {verb}", f"{whole}{choices}\n\n{how}", line, rank, since)
+        body = f"{whole}{choices}\n\n{how}"
+        view = ("inbox", question.id)
+        return Appeal(key, session, f"{name} {verb}", body, line, rank, since, view)
 
 
 def _key(question: Question) -> str:

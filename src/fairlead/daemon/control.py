@@ -33,6 +33,7 @@ from ..sessions import feed
 from ..sessions.directory import Directory
 from ..sessions.inbox import Inbox
 from ..sessions.questions import Answer, Question
+from ..system.console_address import console_address
 from ..system.database import DatabaseFault
 from ..system.desktop import has_desktop, show_on_desktop
 from ..system.extras import adding, is_missing
@@ -93,6 +94,7 @@ class ControlRoom:
             desktop=show_on_desktop,
             has_terminals=has_terminals,
             has_desktop=has_desktop,
+            console=lambda: console_address(settings),
         )
         happening.listen(self.appeals.happened)
         self.control = Control(

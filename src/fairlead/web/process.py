@@ -22,6 +22,7 @@ from .. import __version__
 from ..doors.listening import UnixServer
 from ..doors.peer_proof import agent_behind
 from ..keeper.credentials import is_our_user
+from ..system.console_address import note_address
 from ..system.logfile import LogFile
 from ..system.processes import agent_of
 from ..system.settings import SettingError, Settings, safe_dir
@@ -75,10 +76,13 @@ def run(settings: Settings, listen: Listening, ready: Callable[[], None]) -> Non
     try:
         os.truncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        note_address(settings, listen.base(bound.getsockname()[1]))
         with asyncio.Runner() as runner:
             runner.run(_Process(settings, places, listen, bound, logfile).serve(ready))
     finally:
         bound.close()
+        with contextlib.suppress(OSError):
+            note_address(settings, "")
         os.close(lock)
 
 
