@@ -99,13 +99,17 @@ def test_a_named_image_reaches_an_agent_that_takes_images_once(can: str) -> None
             person.type(b"what is this?\r")
             if can:
                 person.until("[image: my pic.png] what is this?")
+                small.wait_idle("looking")
+                person.type(b"make @no.png\r")
+                person.until_all(["no image is attached: there is no file no.png", "make @no.png"])
+                small.wait_idle("looking")
             else:
                 person.until("small takes no images")
         asked = [
             line["params"]["prompt"] for line in small.received if line.get("method") == "session/prompt"
         ]
         kinds = [[block["type"] for block in blocks] for blocks in asked]
-        assert kinds == ([["text"], ["text", "image"]] if can else [["text"]])
+        assert kinds == ([["text"], ["text", "image"], ["text"]] if can else [["text"]])
     finally:
         small.close()
 

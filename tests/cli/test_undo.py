@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.hosting import Hosting
+from tests.hosting import WAIT, Hosting
 from tests.verify.projects import git, repository, write
 
 
@@ -146,6 +147,36 @@ def test_what_a_session_did_that_is_gone_is_undone_by_its_name(tmp_path: Path) -
         unknown = hosting.run("undo", "weeds", "-y", check=False)
         assert "no session 'weeds'" in unknown.stderr
     finally:
+        hosting.close()
+
+
+def test_a_person_is_told_what_takes_so_long(tmp_path: Path) -> None:
+    project = repository(tmp_path / "project")
+    slow, slowly = tmp_path / "slow", tmp_path / "bin/git"
+    slowly.parent.mkdir()
+    slowly.write_text(
+        f'#!/bin/sh\nwhile [ -e {slow} ]; do sleep 0.05; done\nexec {shutil.which("git")} "$@"\n'
+    )
+    slowly.chmod(0o755)
+    hosting = Hosting({"PATH": f"{slowly.parent}:{os.environ['PATH']}"})
+    try:
+        hosting.start("roses", "exec cat", "--cwd", str(project))
+        hosting.ask("terminal_turn", name="roses", event="start", agent="claude", prompt="do it")
+        write(project, "a.py", "agent\n")
+        hosting.ask("terminal_turn", name="roses", event="stop", agent="claude", prompt="do it")
+        words = [sys.executable, "-m", "fairlead", "undo", "roses", "--dry-run"]
+        ours, theirs = os.openpty()
+        slow.touch()
+        with subprocess.Popen(words, env=hosting.environment, stdout=subprocess.PIPE, stderr=theirs) as undo:
+            os.close(theirs)
+            assert os.read(ours, 100).decode().strip() == "fairlead undo: finding out what would be put back…"
+            slow.unlink()
+            assert undo.communicate(timeout=WAIT)[0] == b"~ a.py\n"
+            assert undo.returncode == 0
+        os.close(ours)
+        assert hosting.run("undo", "roses", "--dry-run").stderr == ""
+    finally:
+        slow.unlink(missing_ok=True)
         hosting.close()
 
 

@@ -100,6 +100,19 @@ def test_worktrees_outlive_the_daemon_and_their_sessions(project: Path) -> None:
         hosting.close()
 
 
+def test_a_prompt_for_an_agent_whose_directory_is_gone_fails_and_says_so(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    (place := tmp_path / "bed").mkdir()
+    hosting.run("agent", "-n", "homeless", "-C", str(place), "-p", "ls")
+    place.rmdir()
+    done = hosting.run("prompt", "homeless", "ls", "--wait", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"homeless: failed: its directory {place} is gone" in done.stderr
+    place.mkdir()
+    assert "done after" in hosting.run("prompt", "homeless", "ls", "--wait").stderr
+
+
 def test_a_session_whose_directory_is_gone_is_listed_as_such(hosting: Hosting, tmp_path: Path) -> None:
     (place := tmp_path / "beds").mkdir()
     hosting.start("lost", "exec sleep 1000", "--cwd", str(place))

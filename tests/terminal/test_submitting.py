@@ -69,6 +69,9 @@ def test_only_an_empty_input_of_claude_code_is_taken_for_one(name: str) -> None:
             "",
         ),
         ("the footer after a paste", [RULE, "❯ ", RULE, "  paste again to expand     ● high"], "empty"),
+        ("the footer after ctrl-c", [RULE, "❯ ", RULE, "  Press Ctrl-C again to exit"], "empty"),
+        ("the footer after escape", [RULE, "❯ not yet", RULE, "  Esc again to clear"], "draft"),
+        ("the footer of vi's keys", [RULE, "> ", RULE, "  -- INSERT --"], "empty"),
         ("a quotation between two lines", [RULE, "> ", RULE, "The end."], ""),
         ("lines of different lengths", [RULE[:60], "> ", RULE, "  ? for shortcuts"], ""),
         (

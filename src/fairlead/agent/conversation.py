@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -561,7 +562,10 @@ class Conversation:
             if self.let_begin is not None and not calls:
                 with contextlib.suppress(Aborted):  # which the first step notices
                     await self._abortable(self.let_begin(self.id))
-            outcome = await self._steps(calls)
+            if not calls and not await asyncio.to_thread(os.path.isdir, self.cwd):
+                outcome = self._nowhere()
+            else:
+                outcome = await self._steps(calls)
             self._say_why(outcome)
         finally:
             if not self._is_cancelled():
@@ -581,6 +585,13 @@ class Conversation:
                 self.prompts.end(outcome)
         if outcome != "done":
             self.prompts.drop_corrections()
+
+    def _nowhere(self) -> events.Outcome:
+        """Nothing can be done in a directory that is gone, so nobody is asked to do it."""
+        why = f"its directory {self.cwd} is gone"
+        self._say(AnswerSoFar().assistant(self.model, "error", why))
+        self._tell(events.Failed(self.id, why, is_said=True))
+        return "failed"
 
     def _say_why(self, outcome: events.Outcome) -> None:
         """A turn that was stopped among its tools has an end too, and is not taken for one that was lost."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from .arguments import JSON, SESSION, Command, Failure, Option, UsageError, count, parsed
 
@@ -35,6 +36,8 @@ COMMAND = Command(
         ("fairlead undo garden --redo", "after all, keep what it did"),
     ),
 )
+SLOW = 0.5
+"""Seconds after which it is said what takes so long."""
 MAX_SHOWN = 40
 """How many files are shown."""
 _SIGNS = {"restore": "~", "remove": "-", "create": "+"}
@@ -48,10 +51,12 @@ def main(arguments: Sequence[str]) -> int:
 
     from ..client.connection import DaemonConnection
     from ..formats.columns import printable
+    from ..formats.shown import counted
 
     given: dict[str, Any] = {"name": options.name, "turns": options.turns, "redo": options.redo}
     with DaemonConnection() as control:
-        told = control.ask("session_undo", **given, dry_run=True)
+        with _patience("finding out what would be put back"):
+            told = control.ask("session_undo", **given, dry_run=True)
         if not options.json:
             for line in _lines(told):
                 print(line)
@@ -63,7 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         if asks and not _agreed(told):
             return 1
         if not options.dry_run:
-            told = _done(control, given, options.force)
+            with _patience(f"putting back {counted(len(told['files']), 'file')}"):
+                told = _done(control, given, options.force)
     if options.json:
         import json
 
@@ -74,6 +80,23 @@ def main(arguments: Sequence[str]) -> int:
         back = f"; `fairlead undo {quote(options.name)} --redo` takes it back" if not options.redo else ""
         print(f"done{back}")
     return 0
+
+
+@contextmanager
+def _patience(what: str) -> Iterator[None]:
+    """Tell a person what takes so long, if it does: hundreds of files are compared or written."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    from threading import Timer
+
+    timer = Timer(SLOW, lambda: print(f"fairlead undo: {what}…", file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _done(control: DaemonConnection, given: dict[str, Any], force: bool) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from .link import ChatLink
 from .menu import Candidate
 from .panel import Panel
 from .paths import ProjectPaths
-from .pictures import NotAnImage, attached, mention, named_in_paste
+from .pictures import NotAnImage, attached, mention, named_in_paste, not_there
 from .prompts import OwnPrompts
 from .questions import MAX_WHAT, has_paused, pending_elsewhere
 from .screen import ChatScreen
@@ -717,6 +717,8 @@ class _Chat:
             self._line.set(self._line.text or text)
             return
         is_shown = self._link.is_ready and not self._is_busy
+        if missing := not_there(text, self._place):  # it may be one that the agent shall make
+            self._talk.note(clean(missing))
         if is_shown:
             self._talk.prompt(text, ">")
             self._talk.begin()

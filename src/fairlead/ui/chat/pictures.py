@@ -60,6 +60,22 @@ def attached(text: str, directory: str) -> tuple[str, list[dict[Any, str]]]:
     return _MENTION.sub(take, text), images
 
 
+def not_there(text: str, directory: str) -> str:
+    """What is to be said of images that a text names and that are not there; empty if there are none."""
+    names = [found[1] or found[2] for found in _MENTION.finditer(text)]
+    missing = [
+        each
+        for each in dict.fromkeys(names)
+        if each.lower().endswith(ENDINGS)
+        and "\0" not in each
+        and not os.path.lexists(os.path.join(directory, os.path.expanduser(each)))
+    ]
+    if not missing:
+        return ""
+    more = f" and {len(missing) - MAX_IMAGES} more" if len(missing) > MAX_IMAGES else ""
+    return f"no image is attached: there is no file {', '.join(missing[:MAX_IMAGES])}{more}"
+
+
 def named_in_paste(text: str, directory: str) -> str:
     """What stands in the line for a paste that is nothing but paths of images, as terminals paste files that
     are dropped on them; else empty."""
