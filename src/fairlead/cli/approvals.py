@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .arguments import JSON, Argument, Command, Failure, UsageError, nearest, parsed
+from .arguments import JSON, Argument, Command, Failure, Option, UsageError, nearest, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +44,10 @@ COMMAND = Command(
             "text", "for answer: what you say, or the number of the answer that you choose", optional=True
         ),
     ),
-    options=(JSON,),
+    options=(Option("-a", "--all", help="also those of other hosts"), JSON),
     examples=(
         ("fairlead approvals", "list all"),
+        ("fairlead approvals --all", "also those of other hosts; `approvals allow HOST:TOKEN` answers one"),
         ("fairlead approvals show 1f3c5a77", "print one in full"),
         ("fairlead approvals answer 1f3c5a77 'the blue one'", "answer an agent's question"),
         ("fairlead approvals dismiss garden", "the session garden no longer needs a person"),
@@ -61,10 +62,14 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("missing TOKEN; `fairlead approvals` lists them")
     if (options.answer == "answer") != (options.text is not None):
         raise UsageError("`approvals answer TOKEN TEXT` takes a text, and nothing else does")
+    if options.all and options.token is not None:
+        raise UsageError("--all is for the list; HOST:TOKEN is an approval of another host")
     from ..client.connection import DaemonConnection
+    from ..ui.needs import host_line, host_of, is_away
     from .kinds import note_seen
 
-    with DaemonConnection(via="fairlead approvals") as control:
+    hosts: Sequence[dict[str, Any]] = ()
+    with DaemonConnection(via="fairlead approvals", hosts=options.all) as control:
         in_terminal = _asks_in_terminal(options.token, control) if options.token is not None else None
         if in_terminal is not None and options.answer != "show":
             why = f"{options.token} asks in its terminal: {in_terminal['summary']}; {_attach(in_terminal)}"
@@ -90,15 +95,23 @@ def main(arguments: Sequence[str]) -> int:
             rows = [in_terminal | {"preview": _screen(control, in_terminal)}]
             note_seen(control, session_id=in_terminal["session_id"])
         else:
-            rows = control.ask("approvals", token=options.token)["approvals"]
+            found = control.ask("approvals", token=options.token, hosts=options.all or None)
+            rows, hosts = found["approvals"], found.get("hosts") or ()
             if options.token is None:
-                rows += _in_terminals(control, rows)
+                rows += _in_terminals(control, rows, all_hosts=options.all)
             note_seen(control, "approval_seen", token=options.token)
+            for row in rows:
+                if host_of(row) and row["token"] and not is_away(row):
+                    note_seen(control, "approval_seen", token=row["token"])
     if options.json:
         import json
 
         print(json.dumps(rows, indent=2))
-    elif not rows:
+        return 0
+    for each in hosts:
+        if line := host_line(each):
+            print(line, file=sys.stderr)
+    if not rows:
         print("no approvals pending", file=sys.stderr)
     else:
         for row in rows:
@@ -106,13 +119,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _in_terminals(control: DaemonConnection, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _in_terminals(
+    control: DaemonConnection, asked: list[dict[str, Any]], *, all_hosts: bool = False
+) -> list[dict[str, Any]]:
     """What programs ask in their terminals and nowhere else, in the order of `ls`, as rows without an
     answer."""
     from ..ui.needs import WAITS, activity_of, by_need, question_of, rank
 
     known = {row["session_id"] for row in asked if row["kind"] != "escalation" and not row["lost"]}
-    sessions = by_need(control.ask("session_list", brief=True)["sessions"])
+    sessions = by_need(control.ask("session_list", brief=True, hosts=all_hosts or None)["sessions"])
     return [
         {
             "token": "",
@@ -127,6 +142,7 @@ def _in_terminals(control: DaemonConnection, asked: list[dict[str, Any]]) -> lis
             "options": [],
             "asked_at": activity_of(each)["since"],
             "lost": None,
+            **({"host": each["host"]} if "host" in each else {}),
         }
         for each in sessions
         if rank(each) == WAITS and each["id"] not in known and "screen" in each["can"]
@@ -154,7 +170,15 @@ def _screen(control: DaemonConnection, row: dict[str, Any]) -> str:
 def _attach(row: dict[str, Any]) -> str:
     from shlex import quote
 
-    return f"answer in the terminal: `fairlead attach {quote(row['session_name'])}`"
+    return f"answer in the terminal: `fairlead attach {quote(_placed(row))}`"
+
+
+def _placed(row: dict[str, Any]) -> str:
+    """The name of the session that asks, with its host."""
+    from ..ui.needs import host_of
+
+    name: str = row["session_name"]
+    return f"{host}:{name}" if (host := host_of(row)) else name
 
 
 def _check_verb(given: str, token: str, control: DaemonConnection) -> None:
@@ -224,8 +248,9 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
     import time
 
     from ..formats.shown import one_line, several_lines, visible
+    from ..ui.needs import host_of, is_away
 
-    token, summary = row["token"] or row["session_name"], one_line(row["summary"], LISTED_CHARACTERS)
+    token, summary = row["token"] or _placed(row), one_line(row["summary"], LISTED_CHARACTERS)
     lines = [f"{token}  {one_line(row['title'], 80)}: {summary}"]
     details = {
         "lost": row["lost"] and f"{row['lost']}; `fairlead approvals dismiss {token}` dismisses it",
@@ -235,6 +260,7 @@ def _question_text(row: dict[str, Any], *, is_whole: bool) -> str:
         "say": row["kind"] == "dialog"
         and not row["lost"]
         and f"`fairlead approvals answer {token} {'TEXT' if row.get('takes_text') else 'NUMBER'}`",
+        "host": host_of(row) + (", which is away: it can't be answered now" if is_away(row) else ""),
         "why": row["reason"],
         "who": _who(row),
         "answer": _answers(row),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..formats.columns import printable
 from ..ui.needs import (
@@ -15,8 +16,12 @@ from ..ui.needs import (
     check_cell,
     cost_cell,
     from_home,
+    host_line,
+    host_of,
+    is_away,
     is_done_with,
     is_inner,
+    own_id,
     question_of,
     shown_name,
     span,
@@ -44,10 +49,15 @@ COMMAND = Command(
     "the command with its title or the agent's last prompt.\n"
     "Agents are listed while they are open and for a day after; `fairlead sessions` lists all of them.\n"
     "Sessions without a name that `agent -p` or `run` opened are left out once they are done, unless they\n"
-    "failed or need a person, and so are commands that agents' tools run; --all lists these too.",
+    "failed or need a person, and so are commands that agents' tools run; --all lists these too, and the\n"
+    "sessions of other hosts: of those that are away, one line says what was known of them last.",
     takes=(Argument("name", "only these sessions", optional=True, many=True, completes="session"),),
     options=(
-        Option("-a", "--all", help="also sessions of scripts that are done, and commands of agents' tools"),
+        Option(
+            "-a",
+            "--all",
+            help="also sessions of other hosts, of scripts that are done, and commands of agents' tools",
+        ),
         Option("-q", "--quiet", help="only the names, one per line, in the same order"),
         Option(
             "--kind", value="KIND", completes="kind", help="only sessions of this kind: terminal, agent, …"
@@ -73,7 +83,7 @@ DROPS = (
 )
 """Which columns a narrow terminal does without, the least important one first. The one that is cut stays."""
 HEAD = (
-    *("NAME", "STATE", "QUESTION", "KIND", "DIRECTORY", "BRANCH", "CHECK"),
+    *("HOST", "NAME", "STATE", "QUESTION", "KIND", "DIRECTORY", "BRANCH", "CHECK"),
     *("SIZE", "CLIENTS", "QUIET", "CPU", "TIME", "MEMORY", "COST", "WHAT"),
 )
 LEAST_QUESTION = 40
@@ -93,28 +103,28 @@ def main(arguments: Sequence[str]) -> int:
     from ..client.connection import DaemonConnection
 
     with DaemonConnection() as control:
-        sessions, questions, missing, inner = listed(control, options)
+        sessions, questions, missing, inner, hosts = listed(control, options)
     if options.json:
         import json
 
         print(json.dumps(sessions, indent=2))
     elif options.quiet:
-        for session in sessions:
-            print(session["name"])
-    elif sessions:
-        for line in lines_of(sessions):
+        for session in there(sessions):
+            print(f"{host}:{session['name']}" if (host := host_of(session)) else session["name"])
+    elif sessions or hosts:
+        for line in lines_of(sessions, hosts):
             print(line)
     elif not options.name:
         how = "`fairlead start NAME -- COMMAND` starts a program, `fairlead agent NAME` an agent"
         print(f"no sessions; {how}", file=sys.stderr)
     if not options.json and not options.quiet:
-        for session in sessions:
+        for session in there(sessions):
             if why := session.get("recording_error"):
                 name = printable(session["name"])
                 print(f"the recording of {name} stopped: {printable(why)}", file=sys.stderr)
             if count := session.get("unsaid"):
                 print(_unsaid(shown_name(session), count), file=sys.stderr)
-        verdicts = [(session, session.get("verdict") or {}) for session in sessions]
+        verdicts = [(session, session.get("verdict") or {}) for session in there(sessions)]
         needed(
             [
                 (shown_name(each), printable(verdict["escalated"]))
@@ -146,16 +156,36 @@ def hidden(inner: int) -> str:
     return "1 command of an agent's tools is" if inner == 1 else f"{inner} commands of agents' tools are"
 
 
-def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]], int, list[str], int]:
-    """The sessions that the options name, or all, those that need a person first; how many questions wait;
-    which names there are no sessions of; and how many commands of agents' tools are left out."""
+def there(sessions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of them that are on hosts that are not away."""
+    return [session for session in sessions if not is_away(session)]
+
+
+class Listing(NamedTuple):
+    """What `ls` shows."""
+
+    sessions: list[dict[str, Any]]
+    """Those that the options name, or all, those that need a person first."""
+    questions: int
+    """How many questions wait."""
+    missing: list[str]
+    """Which names there are no sessions of."""
+    inner: int
+    """How many commands of agents' tools are left out."""
+    hosts: list[dict[str, Any]]
+    """The other hosts, if they are asked for and there are any."""
+
+
+def listed(control: DaemonConnection, options: Any) -> Listing:
+    """The sessions that the options name, or all."""
     from ..client.connection import RequestError
 
     found: list[dict[str, Any]] = []
     missing: list[str] = []
     names, kind = options.name, options.kind
     try:
-        answer = control.ask("session_list", brief=options.quiet or None, kind=kind)
+        wants_hosts = (options.all and not names) or None
+        answer = control.ask("session_list", brief=options.quiet or None, kind=kind, hosts=wants_hosts)
     except RequestError as error:
         if kind and error.code == "request/invalid-params":
             raise UsageError(f"--kind: {error}") from None
@@ -176,27 +206,37 @@ def listed(control: DaemonConnection, options: Any) -> tuple[list[dict[str, Any]
     if names:  # the list has more of each, and those that are not in it are shown as they were found
         rows_of = {(row["kind"], row["id"]): row for row in sessions}
         sessions = [rows_of.get((row["kind"], row["id"]), row) for row in found]
-        return sessions, answer["questions"], missing, 0
+        return Listing(sessions, answer["questions"], missing, 0, [])
     if not options.all:
         sessions = [row for row in sessions if not is_done_with(row)]
     kept = sessions if options.all or options.json else [row for row in sessions if not is_inner(row)]
-    return below_agents(by_need(kept)), answer["questions"], missing, len(sessions) - len(kept)
+    hosts = answer.get("hosts") or []
+    questions = answer["questions"] + sum(each["questions"] for each in hosts if each["state"] == "here")
+    return Listing(below_agents(by_need(kept)), questions, missing, len(sessions) - len(kept), hosts)
 
 
-def lines_of(sessions: list[dict[str, Any]]) -> list[str]:
-    """The sessions as a table."""
+def lines_of(sessions: list[dict[str, Any]], hosts: Sequence[dict[str, Any]] = ()) -> list[str]:
+    """The sessions as a table, and a line for each host that is away."""
+    away = [line for host in hosts if (line := host_line(host))]
+    sessions = there(sessions)
+    return [*(_table_of(sessions) if sessions else ()), *away] or ["no sessions"]
+
+
+def _table_of(sessions: list[dict[str, Any]]) -> list[str]:
     from ..formats.columns import cut
     from .columns import table_lines, terminal_width
 
-    names = [shown_name(session) for session in sessions]
+    names = [(host_of(session), shown_name(session)) for session in sessions]
     rows: list[tuple[str, ...]] = [HEAD, *map(_row, sessions)]
     ids = {session["id"] for session in sessions}
     for at, session in enumerate(sessions, 1):
         if is_inner(session) and session["tool_of"] in ids:
-            rows[at] = (f"  {rows[at][0]}", *rows[at][1:])
+            host, name, *rest = rows[at]
+            rows[at] = (host, f"  {name}", *rest)
     for at, session in enumerate(sessions, 1):
-        if names.count(names[at - 1]) > 1 and session["id"] != session["name"]:
-            rows[at] = (f"{rows[at][0]} ({session['id'][:SHORT_ID]})", *rows[at][1:])
+        if names.count(names[at - 1]) > 1 and (id := own_id(session)) != session["name"]:
+            host, name, *rest = rows[at]
+            rows[at] = (host, f"{name} ({id[:SHORT_ID]})", *rest)
     has_checks = any("verdict" in session for session in sessions)
     filled = [
         at
@@ -220,6 +260,7 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
     what = printable(about(session))
     title = printable(subtitle_of(session))
     return (
+        printable(host_of(session)) or "-",
         shown_name(session),
         state_cell(session),
         question_of(session) or "-",

@@ -17,7 +17,7 @@ from ..events import Event, SessionState
 from ..formats.columns import printable
 from ..formats.shown import visible
 from ..system.settings import Settings
-from ..ui.needs import activity_of, question_of, shown_name, state_word
+from ..ui.needs import activity_of, host_of, question_of, shown_name, state_word
 from ..wire.rpc_catalog import TOPICS
 from . import OUTPUT_CLOSED, output
 from .columns import terminal_width
@@ -39,6 +39,9 @@ _FOLLOWED = tuple(
 )
 
 
+_OF_HOSTS = ("hosts/state", "hosts/changed")
+
+
 def watch(options: Any) -> int:
     """Show the sessions that options of `ls` mean until somebody interrupts."""
     is_drawn = terminal_width() is not None and os.environ.get("TERM", "") not in ("", "dumb")
@@ -46,19 +49,20 @@ def watch(options: Any) -> int:
     output.end_with_reader(OUTPUT_CLOSED)  # also if nothing ever changes
     settings = Settings()
     reconnect: Reconnect | None = None
+    topics = (*_FOLLOWED, *_OF_HOSTS) if options.all else _FOLLOWED
     while True:
         try:
             start = reconnect is None or reconnect.may_start
             with (
                 DaemonConnection(settings, start=start) as control,
-                Events(Watching(_FOLLOWED), settings) as events,
+                Events(Watching(topics, hosts=options.all), settings) as events,
             ):
                 if reconnect is not None:
                     view.say(RECONNECTED)
                 reconnect = None
                 while True:
-                    sessions, _, missing, _ = listed(control, options)
-                    view.show(sessions, missing)
+                    found = listed(control, options)
+                    view.show(found.sessions, found.missing, found.hosts)
                     while not _happened(events, view):
                         pass
         except (ConnectionError, TimeoutError) as error:  # a broken pipe may be that of our own output
@@ -100,7 +104,7 @@ class _View:
         """True until it has shown something."""
         self._rows: dict[str, dict[str, Any]] = {}
 
-    def show(self, sessions: list[dict[str, Any]], missing: list[str]) -> None:
+    def show(self, sessions: list[dict[str, Any]], missing: list[str], hosts: list[dict[str, Any]]) -> None:
         self.is_new = False
         self._rows = {each["id"]: each for each in sessions}
 
@@ -124,9 +128,11 @@ class _Drawn(_View):
         super().__init__()
         self._drawn = ""
         self._foot = ""
+        self._hosts: list[dict[str, Any]] = []
 
-    def show(self, sessions: list[dict[str, Any]], missing: list[str]) -> None:
-        super().show(sessions, missing)
+    def show(self, sessions: list[dict[str, Any]], missing: list[str], hosts: list[dict[str, Any]]) -> None:
+        super().show(sessions, missing, hosts)
+        self._hosts = hosts
         self._foot = "; ".join(map(printable, missing))
         self._draw()
 
@@ -142,7 +148,7 @@ class _Drawn(_View):
             rows = os.get_terminal_size(sys.stdout.fileno()).lines or 24
         except OSError:
             rows = 24
-        lines = lines_of(list(self._rows.values())) if self._rows else ["no sessions"]
+        lines = lines_of(list(self._rows.values()), self._hosts)
         room = max(1, rows - 2)
         if len(lines) > room:
             lines[room - 1 :] = [f"… and {len(lines) - room + 1} more"]
@@ -157,9 +163,18 @@ class _Drawn(_View):
 class _Lines(_View):
     """A line for each change, for logs and for screen readers."""
 
-    def show(self, sessions: list[dict[str, Any]], missing: list[str]) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._hosts: dict[str, str] = {}
+
+    def show(self, sessions: list[dict[str, Any]], missing: list[str], hosts: list[dict[str, Any]]) -> None:
         before, is_first = self._rows, self.is_new
-        super().show(sessions, missing)
+        super().show(sessions, missing, hosts)
+        for host in hosts:
+            former = self._hosts.get(host["name"], "here")
+            self._hosts[host["name"]] = host["state"]
+            if former != host["state"]:
+                self._host(host["name"], f"{former} → {host['state']}")
         for each in sessions:
             known = before.pop(each["id"], None)
             if known is None:
@@ -192,7 +207,11 @@ class _Lines(_View):
         self._line(session, f"{change}  {question}" if question else change)
 
     def _line(self, session: dict[str, Any], what: str) -> None:
-        print(visible(f"{time.strftime('%H:%M:%S')}  {shown_name(session)}  {what}"), flush=True)
+        host = f"{host}:" if (host := host_of(session)) else ""
+        self._host(f"{host}{shown_name(session)}", what)
+
+    def _host(self, name: str, what: str) -> None:
+        print(visible(f"{time.strftime('%H:%M:%S')}  {name}  {what}"), flush=True)
 
 
 def _said(session: dict[str, Any]) -> tuple[str, str]:

@@ -16,7 +16,10 @@ COMMAND = Command(
     "Attach to the session that has waited longest for an answer: to a program's terminal, or to an agent's\n"
     "chat with the question. If none waits, attach to one whose verifier calls for a person, or else to the\n"
     "one whose turn ended first of those that nobody has looked at. It is the first one that `ls` lists.",
-    options=(Option("--print", help="only print its name"),),
+    options=(
+        Option("--print", help="only print its name"),
+        Option("-a", "--all", help="also of the sessions of other hosts"),
+    ),
     examples=(
         ("fairlead next", "answer the first one; detach with ctrl-\\ and repeat"),
         ('fairlead logs "$(fairlead next --print)"', "see what it says"),
@@ -30,27 +33,33 @@ def main(arguments: Sequence[str]) -> int:
     from ..client.connection import DaemonConnection
 
     with DaemonConnection() as control:
-        answer = control.ask("session_list", brief=True)
+        answer = control.ask("session_list", brief=True, hosts=options.all or None)
     session = _first(answer["sessions"])
     if session is None:
         raise Failure(_nobody(answer))
+    from ..system import settings
+    from ..ui.needs import host_of, own_id
+
+    host = host_of(session)
     if options.print:
-        print(session["name"])
+        print(f"{host}:{session['name']}" if host else session["name"])
         return 0
     print(f"fairlead next: {_why(session)}", file=sys.stderr, flush=True)
     from .attach import main as attach
 
-    return attach([session["id"]])
+    if host:
+        settings.chosen_host = host
+    return attach([own_id(session)])
 
 
 def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The session that needs a person most, but for that in whose terminal we are."""
     import os
 
-    from ..ui.needs import DONE, activity_of, by_need, is_done_with, is_inner, rank
+    from ..ui.needs import DONE, activity_of, by_need, host_of, is_done_with, is_inner, own_id, rank
 
     here = os.environ.get("FAIRLEAD_SESSION", "")
-    others = [each for each in sessions if each["id"] != here or not here]
+    others = [each for each in sessions if not here or host_of(each) or own_id(each) != here]
     found = [each for each in others if rank(each) <= DONE and not is_done_with(each) and not is_inner(each)]
     unseen = [each for each in found if not activity_of(each)["seen"]]  # so that one that stays is passed by
     return by_need(unseen or found)[0] if found else None
@@ -59,9 +68,10 @@ def _first(sessions: list[dict[str, Any]]) -> dict[str, Any] | None:
 def _why(session: dict[str, Any]) -> str:
     import time
 
-    from ..ui.needs import DONE, WAITS, activity_of, question_of, rank, shown_name, span
+    from ..ui.needs import DONE, WAITS, activity_of, host_of, question_of, rank, shown_name, span
 
-    name, needs, since = shown_name(session), rank(session), activity_of(session)["since"]
+    host, needs, since = host_of(session), rank(session), activity_of(session)["since"]
+    name = f"{host}:{shown_name(session)}" if host else shown_name(session)
     age = span(max(0.0, time.time() - since)) if since else ""
     if needs == WAITS:
         return f"{name} has waited {f'{age} ' if age else ''}for: {question_of(session)}"

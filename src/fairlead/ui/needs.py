@@ -33,13 +33,51 @@ UUID_LENGTH, UUID_DASHES = 36, 4
 """What such an id looks like."""
 
 
+LOCAL = "local"
+"""The name of this host, among those of others."""
+
+
+def host_of(session: Row) -> str:
+    """The host that a session is on; empty for this one."""
+    host = session.get("host") or ""
+    return "" if host == LOCAL else host
+
+
+def own_id(session: Row, key: str = "id") -> str:
+    """The id of a session, or of another thing, on the host that it is on."""
+    id: str = session[key] or ""
+    return id.removeprefix(f"{session['host']}:") if session.get("host") else id
+
+
+def is_away(session: Row) -> bool:
+    """Whether it is on a host that is away, so that it is shown as it was known last."""
+    return bool(session.get("away"))
+
+
+def host_line(host: Row) -> str:
+    """What is to be said of a host whose sessions can't be used now; empty if they can."""
+    if host["state"] == "here":
+        return ""
+    name, why = printable(host["name"]), printable(host["why"])
+    if host["state"] == "connecting":
+        said = f"{name} is being connected to"
+    else:
+        since = f" for {span(max(0.0, time.time() - host['seen_at']))}" if host["seen_at"] else ""
+        said = f"{name} {'is away' if host['state'] == 'away' else 'can not be used'}{since}: {why}"
+    counts = ((host["sessions"], "session"), (host["questions"], "question"))
+    known = [f"{count} {what}{'s' * (count != 1)}" for count, what in counts if count]
+    return f"{said} ({', '.join(known)} when it was seen last)" if known else said
+
+
 def activity_of(session: Row) -> Row:
     """What a session does. An older daemon does not say it."""
     return session.get("activity") or {"state": "unknown", "since": None, "question": "", "seen": True}
 
 
 def rank(session: Row) -> int:
-    """How much a session needs a person."""
+    """How much a session needs a person. Nothing can be done about one on a host that is away."""
+    if is_away(session):
+        return ENDED
     activity = activity_of(session)
     state: str = "ended" if session["exit_code"] is not None else activity["state"]
     if state != "waits" and (session.get("verdict") or {}).get("escalated"):
@@ -74,7 +112,7 @@ def is_done_with(session: Row) -> bool:
     is_well = not verdict or (
         LADDER.get(word_for(verdict["confidence"])) == "green" and not verdict["escalated"]
     )
-    is_one_shot = session.get("one_shot") and session["name"] == session["id"]
+    is_one_shot = session.get("one_shot") and session["name"] == own_id(session)
     return bool(is_one_shot and session["state"] == "idle" and is_well)
 
 
@@ -113,6 +151,8 @@ def subtitle_of(session: Row) -> str:
 
 def state_word(session: Row) -> str:
     """What a session does, in a word. Of a program of which nothing is known it is whether it runs."""
+    if is_away(session):
+        return "away"
     if pid := session.get("stray_pid"):
         return f"lost, pid {pid} runs"
     if session["exit_code"] is not None:
@@ -186,7 +226,7 @@ def branch_cell(session: dict[str, Any]) -> str:
 def shown_name(session: dict[str, Any]) -> str:
     """What a session is called in a table."""
     name: str = session["name"]
-    is_made_up = name == session["id"] and len(name) == UUID_LENGTH and name.count("-") == UUID_DASHES
+    is_made_up = name == own_id(session) and len(name) == UUID_LENGTH and name.count("-") == UUID_DASHES
     is_chosen = "screen" in session["can"]  # people give programs their names
     return printable(name[:SHORT_ID] if is_made_up and not is_chosen else name)
 

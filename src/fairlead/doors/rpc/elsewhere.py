@@ -2,7 +2,7 @@
 
 A client that knows hosts says so in its handshake. For it `HOST:NAME` is a session there, if there is a host
 of that name, and `local:NAME` one of this host; for all others a name is a name, whatever is in it. What
-passes ops on is a room of its own (`hosts/`), which this door sees as `Elsewhere`.
+passes ops on is a room of its own (`hosts/`), which this door sees as `FarHosts`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OF_THE_MACHINE = frozenset(
 PASSED_ON = frozenset(OPS) - OF_THE_CONNECTION - OF_THE_MACHINE
 
 
-class Elsewhere(Protocol):
+class FarHosts(Protocol):
     """The other hosts."""
 
     def knows(self, name: str) -> bool:
@@ -75,7 +75,7 @@ class FarRequest(NamedTuple):
     params: Mapping[Any, Any]
 
 
-def far_request(request: Request, elsewhere: Elsewhere) -> FarRequest | None:
+def far_request(request: Request, elsewhere: FarHosts) -> FarRequest | None:
     """What a request asks of another host, if it names one. Raises OpError if it can't be passed on."""
     found: dict[Any, str] = {}
     hosts: set[str] = set()
@@ -102,7 +102,7 @@ def far_request(request: Request, elsewhere: Elsewhere) -> FarRequest | None:
     return FarRequest(host, params | found)
 
 
-def _split(word: str, elsewhere: Elsewhere) -> tuple[str, str] | None:
+def _split(word: str, elsewhere: FarHosts) -> tuple[str, str] | None:
     host, colon, rest = word.partition(":")
     return (host, rest) if colon and rest and host != LOCAL and elsewhere.knows(host) else None
 
@@ -118,7 +118,7 @@ def without_local(request: Request) -> Request:
     return Request(request.id, request.op, {**request.params, **changed}) if changed else request
 
 
-def own_place(id: str, elsewhere: Elsewhere | None) -> str:
+def own_place(id: str, elsewhere: FarHosts | None) -> str:
     """How a session of this host is named among those of all hosts."""
     host, colon, _ = id.partition(":")
     is_taken = colon and (host == LOCAL or (elsewhere is not None and elsewhere.knows(host)))

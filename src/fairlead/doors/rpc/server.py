@@ -31,7 +31,7 @@ from ...wire.rpc import ErrorCode, Request, fields
 from ...wire.rpc_catalog import OPS, PARAMS, TOPICS, Op, arguments
 from ..listening import UnixServer
 from ..peer_proof import Programs, agent_behind
-from .elsewhere import Elsewhere, FarRequest, far_request, without_local
+from .elsewhere import FarHosts, FarRequest, far_request, without_local
 from .handlers import BY_CLIENT, MISSING, Call, Clients, Handler, OpError, as_op_error, run_handler
 from .ops.agents import AgentOps
 
@@ -83,7 +83,7 @@ class RpcDoor:
         programs: Programs = dict,
         directory: Directory | None = None,
         session_programs: Programs = dict,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: FarHosts | None = None,
     ) -> None:
         """`programs` are the processes that are known to be an agent's, `session_programs` those of any
         session."""

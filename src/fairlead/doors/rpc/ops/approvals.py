@@ -8,7 +8,7 @@ from ....sessions.inbox import Inbox, calling_agent
 from ....sessions.questions import Question
 from ....system.settings import LOCAL
 from ....wire.rpc import ErrorCode, fields
-from ..elsewhere import Elsewhere, own_place
+from ..elsewhere import FarHosts, own_place
 from ..handlers import Call, Data, OpError, op
 
 LISTED_CHARACTERS = 1024 * 1024
@@ -20,7 +20,7 @@ LEAST_CHARACTERS = 1000
 class ApprovalOps:
     """The questions of an inbox."""
 
-    def __init__(self, inbox: Inbox, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(self, inbox: Inbox, elsewhere: FarHosts | None = None) -> None:
         self._inbox = inbox
         self._elsewhere = elsewhere
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ....wire.rpc import fields
-from ..elsewhere import Elsewhere
+from ..elsewhere import FarHosts
 from ..handlers import Data, op
 
 
 class HostOps:
     """The other hosts."""
 
-    def __init__(self, elsewhere: Elsewhere) -> None:
+    def __init__(self, elsewhere: FarHosts) -> None:
         self._elsewhere = elsewhere
 
     @op

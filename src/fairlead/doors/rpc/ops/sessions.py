@@ -28,7 +28,7 @@ from ....sessions.session import (
 )
 from ....system.settings import LOCAL
 from ....wire.rpc import ErrorCode, fields
-from ..elsewhere import HOST_PARAM, Elsewhere, own_place
+from ..elsewhere import HOST_PARAM, FarHosts, own_place
 from ..frames import plain
 from ..handlers import FAULTS, Call, Data, OpError, accepted, invalid, op
 
@@ -56,7 +56,7 @@ FAULTS |= {
 class SessionOps:
     """The sessions of a directory."""
 
-    def __init__(self, directory: Directory, feed: Feed, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(self, directory: Directory, feed: Feed, elsewhere: FarHosts | None = None) -> None:
         self._directory = directory
         self._elsewhere = elsewhere
         # by session, while somebody waits for more lines of it

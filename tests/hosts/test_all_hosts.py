@@ -1,0 +1,118 @@
+"""`fairlead ls --all`, `approvals --all` and `next --all`: what there is on all hosts, also on those away."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
+
+import pytest
+
+from tests.hosting import WAIT
+from tests.hosts.far_host import FarHost, NearHost
+from tests.hosts.test_links import ASKED, host_of, rows_of, tokens_of
+
+
+@pytest.fixture(autouse=True)
+def is_here(near: NearHost) -> None:
+    near.until(lambda: host_of(near).get("state") == "here")
+
+
+def test_ls_all_has_a_column_with_the_host(near: NearHost, far: FarHost) -> None:
+    near.start("own", "exec cat")
+    far.start("theirs", "exec cat")
+    far.start("own", "exec cat")  # the same name
+    near.until(lambda: {"workbox:theirs", "workbox:own"} <= rows_of(near).keys())
+    head, *lines = near.run("ls", "--all").stdout.splitlines()
+    assert head.split()[:2] == ["HOST", "NAME"]
+    assert sorted(line.split()[:2] for line in lines) == [
+        ["-", "own"],
+        ["workbox", "own"],
+        ["workbox", "theirs"],
+    ]
+    assert sorted(near.run("ls", "--all", "-q").stdout.split()) == ["own", "workbox:own", "workbox:theirs"]
+    assert near.run("ls", "-q").stdout == "own\n"
+    assert "HOST" not in near.run("ls").stdout
+    rows = json.loads(near.run("ls", "--all", "--json").stdout)
+    assert sorted(row["host"] for row in rows) == ["local", "workbox", "workbox"]
+    for hosting, name in ((near, "own"), (far, "theirs"), (far, "own")):
+        hosting.run("stop", name)
+
+
+def test_a_host_that_is_away_is_one_line_with_what_was_known(near: NearHost, far: FarHost) -> None:
+    far.start("stays", "exec cat")
+    near.until(lambda: "workbox:stays" in rows_of(near))
+    far.stop_sshd()
+    near.forget_connections()
+    try:
+        near.until(lambda: host_of(near)["state"] == "away")
+        shown = near.run("ls", "--all").stdout
+        assert re.search(r"^workbox is away for \d+s: .*\(1 session when it was seen last\)$", shown, re.M)
+        assert "stays" not in shown
+        [row] = json.loads(near.run("ls", "--all", "--json").stdout)
+        assert (row["id"], row["away"]) == ("workbox:stays", True)
+        assert "workbox is away" in near.run("approvals", "--all").stderr
+        assert near.run("next", "--all", "--print", check=False).returncode == 1
+    finally:
+        far.start_sshd()
+    near.ask("host_check", name="workbox")
+    far.run("stop", "stays")
+
+
+def test_approvals_of_all_hosts_are_listed_with_how_to_answer(near: NearHost, far: FarHost) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(far.ask, "ask_person", **{**ASKED, "token": "bbbb2222"})
+        try:
+            near.until(lambda: tokens_of(near) == ["workbox:bbbb2222"])
+            shown = near.run("approvals", "--all").stdout
+            assert "`fairlead approvals answer workbox:bbbb2222 TEXT`" in shown
+            assert "host   workbox" in shown
+            assert "1 approval is pending" in near.run("ls", "--all").stderr
+            assert near.run("approvals").stdout == ""
+            near.run("approvals", "answer", "workbox:bbbb2222", "the blue one")
+        except BaseException:
+            far.ask("approval_settle", token="bbbb2222", allowed=False)
+            raise
+        answer: dict[str, Any] = asking.result(WAIT)
+    assert answer["text"] == "the blue one"
+    assert answer["by"].endswith(": fairlead approvals")
+    assert answer["by"] != ": fairlead approvals"
+    done = near.run("approvals", "--all", "show", "workbox:bbbb2222", check=False)
+    assert done.returncode == 2
+
+
+def test_next_finds_who_waits_on_another_host(near: NearHost, far: FarHost) -> None:
+    far.start("asks", 'printf "Overwrite the file? [y/N] "; read answer; exec cat')
+    near.until(lambda: rows_of(near).get("workbox:asks", {}).get("activity", {}).get("state") == "waits")
+    assert near.run("next", "--all", "--print").stdout == "workbox:asks\n"
+    assert near.run("next", "--print", check=False).returncode == 1
+    assert "attach workbox:asks" in near.run("approvals", "--all").stdout
+    far.run("stop", "asks")
+
+
+def test_the_list_that_is_watched_follows_all_hosts(near: NearHost, far: FarHost) -> None:
+    near.start("first", "exec cat")
+    watching = subprocess.Popen(
+        [*near.command, "ls", "--all", "--watch"],
+        env=near.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert watching.stdout is not None
+        assert "  first  " in _until(watching.stdout, "first")
+        far.start("comes", "exec cat")
+        assert "  workbox:comes  new" in _until(watching.stdout, "workbox:comes")
+        far.run("stop", "comes")
+        _until(watching.stdout, "workbox:comes")
+    finally:
+        watching.terminate()
+        watching.communicate(timeout=WAIT)
+        near.run("stop", "first")
+
+
+def _until(lines: IO[str], word: str) -> str:
+    """The next line that has a word."""
+    return next(line for line in lines if word in line)
