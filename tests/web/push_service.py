@@ -111,6 +111,12 @@ class PushService:
         self.got: list[Pushed] = []
         self.answers: list[tuple[int, dict[str, str]]] = []
         """What it answers to the next requests; after those it takes everything."""
+        self.goes_on = threading.Event()
+        """Cleared, it lets who asks wait."""
+        self.goes_on.set()
+        self.inside = self.most_inside = 0
+        """How many ask at a time."""
+        lock = threading.Lock()
         self.authority = directory / "authority.pem"
         key = directory / "key.pem"
         _certified(self.authority, key)
@@ -123,6 +129,12 @@ class PushService:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                with lock:
+                    service.inside += 1
+                    service.most_inside = max(service.most_inside, service.inside)
+                service.goes_on.wait(WAIT)
+                with lock:
+                    service.inside -= 1
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 status, more = service.answers.pop(0) if service.answers else (201, {})
                 service.got.append(Pushed(self.path, headers, body, time.monotonic()))

@@ -39,6 +39,11 @@ SUBSCRIBE = """(given) => {
 SHOWN = """() => navigator.serviceWorker.ready.then((found) => found.getNotifications()).then(
     (all) => all.map(({ title, body, tag, actions }) => (
         { title, body, tag, actions: actions.map((each) => each.title) })))"""
+CHANGE = """(given) => {
+    const event = new ExtendableEvent("pushsubscriptionchange");
+    Object.defineProperty(event, "newSubscription", { value: { toJSON: () => given } });
+    self.dispatchEvent(event);
+}"""
 CLICK = """async () => {
     const [notification] = await self.registration.getNotifications();
     self.dispatchEvent(new NotificationEvent("notificationclick", { notification }));
@@ -174,6 +179,16 @@ def test_a_page_that_came_in_again_renews_its_subscription(
     console.hosting.until(lambda: len(json.loads(kept.read_text())["subscriptions"]) == 1)
     asked(console.hosting)
     assert json.loads(keys.read(service.wait(1)[0].body))["title"].startswith("roses: ")
+
+
+def test_a_subscription_that_the_browser_changes_is_told(
+    console: ConsoleHosting, browser: Chromium, service: PushService
+) -> None:
+    owner, keys = Page(browser, console), PushedBrowser()
+    worker = owner.page.context.service_workers[0]
+    worker.evaluate(CHANGE, keys.subscription(service.endpoint("changed")))
+    kept = Path(console.hosting.directory, "home/.local/state/fairlead/web.push.json")
+    console.hosting.until(lambda: kept.exists() and "changed" in kept.read_text())
 
 
 def test_without_push_the_page_notifies_itself_and_says_why(

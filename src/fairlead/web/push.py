@@ -82,8 +82,8 @@ class Pushes:
         return ""
 
     def _is_secure(self, scope: Scope) -> bool:
-        host = (header(scope, b"host") or "").partition(":")[0]
-        return self._has_tls or host == "localhost" or host.startswith("127.")
+        host = (header(scope, b"host") or "").rpartition(":")[0]
+        return self._has_tls or host in ("localhost", "[::1]") or host.startswith("127.")
 
     async def about(self, scope: Scope, receive: Receive, send: Send, visitor: Visitor) -> None:
         """`GET /api/push`."""

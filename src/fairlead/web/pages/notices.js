@@ -1,5 +1,5 @@
-// Tells a person of a question while the page is in the background, where the browser may, and says in the page
-// what was done. A notification leads to its question.
+// Tells a person of a question while the page is in the background, where the browser may and has no push, and says in
+// the page what was done. A notification leads to its question.
 
 import { el } from "./dom.js";
 import { recall } from "./remembered.js";
@@ -10,7 +10,7 @@ const SHOWN_FOR = 5000;
 export const mayNotify = () => "Notification" in window && Notification.permission === "granted" && recall("notify") !== "off";
 
 export async function announce(question) {
-  if (!document.hidden || !mayNotify()) return;
+  if (!document.hidden || !mayNotify() || recall("notify") === "push") return; // push says it once
   const title = `${visible(question.session_name || "Fairlead")}: ${oneLine(question.title, 60)}`;
   const options = {
     body: oneLine(question.summary, 300),
