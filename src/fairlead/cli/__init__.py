@@ -35,6 +35,7 @@ COMMANDS = {
     "doctor": "check the daemon and its environment, and say what to fix",
     "web": "show all sessions in a browser, on this machine or a phone",
     "host": "add other hosts, list, check and remove them, and install Fairlead there",
+    "fleet": "join machines to a fleet over NATS, and run its server",
     "token": "make a token for the console's HTTP API, or list and remove them",
     "rpc": "speak rpc-edn on standard input and output, for editors",
     "acp": "speak the Agent Client Protocol on standard input and output, for editors",

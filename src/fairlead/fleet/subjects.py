@@ -1,0 +1,135 @@
+"""The subjects of a fleet, and who may use which: the server enforces it by what is in each credential.
+
+The first word after `fl.` is who speaks, or `ask` with whom is asked and who asks after it. So nobody can
+speak as another, and an answer or a stream can only come from who was asked:
+
+    fl.A.feed                  events of host A, kept in the stream FLEET_FEED
+    fl.ask.B.A.look            A asks B for something that changes nothing
+    fl.ask.B.A.do              A asks B for anything else
+    fl.B.ans.A.ID              the answer
+    fl.A.st.B.ID               what A sends to B on the stream ID
+    $KV.FLEET.host.A           A's row
+    $KV.FLEET.account          the account's JWT, with who was revoked
+
+JetStream can be made to deliver what is stored to a subject of one's choice, which no permission prevents. So
+who speaks is not believed by the subject alone: requests are signed, and ids of requests and streams can't be
+guessed. Nobody but the administrator may make consumers or streams.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from . import limits
+
+FEED_STREAM = "FLEET_FEED"
+BUCKET = "FLEET"
+ROW_STREAM = f"KV_{BUCKET}"
+ACCOUNT_KEY = f"$KV.{BUCKET}.account"
+
+MACHINE, PERSON, ADMINISTRATOR = "fairlead-machine", "fairlead-user", "fairlead-administrator"
+READ_ONLY = "fairlead-read-only"
+
+MAX_NAME = 64
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_RESERVED = frozenset({"ask", "local", "any", "all"})
+
+
+class NameFault(ValueError):
+    """A host or a user can't have this name."""
+
+
+def check_name(name: str) -> None:
+    """Raise NameFault unless a host or a user may be called so."""
+    if len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        raise NameFault(
+            f"a name has lower case letters, digits, points, underscores and dashes, begins with a letter or "
+            f"a digit, and has at most {MAX_NAME} characters, not {name!r:.80}"
+        )
+    if name in _RESERVED:
+        raise NameFault(f"{name!r} has a meaning of its own and names no host")
+
+
+def word_of(name: str, role: str = MACHINE) -> str:
+    """The word in subjects for a machine or a user. Names have no `=` and no `@`, so that each word stands
+    for one name, and no user's is a machine's."""
+    word = name.replace(".", "=")
+    return word if role == MACHINE else f"@{word}"
+
+
+def name_of(word: str) -> str:
+    """The name of a machine or, with `@`, of a user."""
+    return word.replace("=", ".")
+
+
+def feed(word: str) -> str:
+    return f"fl.{word}.feed"
+
+
+def ask(to: str, word: str, *, changes: bool) -> str:
+    return f"fl.ask.{to}.{word}.{'do' if changes else 'look'}"
+
+
+def answer(word: str, to: str, id: str) -> str:
+    return f"fl.{word}.ans.{to}.{id}"
+
+
+def stream(word: str, to: str, id: str) -> str:
+    return f"fl.{word}.st.{to}.{id}"
+
+
+def row(word: str) -> str:
+    return f"$KV.{BUCKET}.host.{word}"
+
+
+def inbox(word: str) -> str:
+    return f"_INBOX.{word}"
+
+
+_READS = [
+    f"$JS.API.DIRECT.GET.{FEED_STREAM}",
+    f"$JS.API.DIRECT.GET.{FEED_STREAM}.>",
+    f"$JS.API.DIRECT.GET.{ROW_STREAM}",
+    f"$JS.API.DIRECT.GET.{ROW_STREAM}.>",
+    f"$JS.API.STREAM.INFO.{FEED_STREAM}",
+    *(f"$SRV.{verb}{more}" for verb in ("PING", "INFO", "STATS") for more in ("", ".>")),
+]
+
+
+def permissions(role: str, name: str, *, read_only: bool = False) -> Mapping[str, Any]:
+    """The part of a user's JWT that says what it may publish and subscribe to, and how much."""
+    word = word_of(name, role)
+    if role == ADMINISTRATOR:
+        return {
+            "pub": {"allow": ["$JS.API.>", "$KV.>", "$JS.ACK.>"]},
+            "sub": {"allow": [f"{inbox(word)}.>", "fl.>", "$KV.>"]},
+            "subs": NO_LIMIT,
+            "data": NO_LIMIT,
+            "payload": NO_LIMIT,
+        }
+    asks = [f"fl.ask.*.{word}.look"] if read_only else [f"fl.ask.*.{word}.look", f"fl.ask.*.{word}.do"]
+    speaks = [f"fl.{word}.>", row(word)] if role == MACHINE and not read_only else [f"fl.{word}.st.>"]
+    hears = [
+        f"fl.*.ans.{word}.>",
+        f"fl.*.st.{word}.>",
+        "fl.*.feed",
+        f"$KV.{BUCKET}.>",
+        f"{inbox(word)}.>",
+    ]
+    more: dict[str, Any] = {}
+    if role == MACHINE:
+        hears += [f"fl.ask.{word}.>", "$SRV.>"]
+        more["resp"] = {"max": 1, "ttl": int(limits.ANSWER_TTL * 1e9)}
+    return {
+        "pub": {"allow": [*speaks, *asks, *_READS]},
+        "sub": {"allow": hears},
+        "subs": limits.MAX_SUBSCRIPTIONS,
+        "data": NO_LIMIT,
+        "payload": limits.MAX_CREDENTIAL_PAYLOAD,
+        **more,
+    }
+
+
+NO_LIMIT = -1
