@@ -18,11 +18,12 @@ _LATER = {
 }
 
 
-def connect() -> Host:
-    """Connect to the daemon; starts it if there is none: `with fairlead.connect() as host: …`."""
+def connect(host: str | None = None) -> Host:
+    """Connect to the daemon; starts it if there is none: `with fairlead.connect() as host: …`. With the name
+    of a `host` of `fairlead host ls`, to the daemon there."""
     from .client import sdk
 
-    return sdk.connect()
+    return sdk.connect(host=host)
 
 
 if not TYPE_CHECKING:  # or any name would seem to be there

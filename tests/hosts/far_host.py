@@ -48,7 +48,7 @@ class FarHost(Hosting):
         self.address = address
         self._program = sshd()
         self._wrap = wrap
-        self._sshd: subprocess.Popen[bytes] | None = None
+        self.running: subprocess.Popen[bytes] | None = None
         self.ssh_dir = self.directory / "ssh"
         self.ssh_dir.mkdir(mode=0o700)
         self.home = Path(self.environment["HOME"])
@@ -94,7 +94,7 @@ class FarHost(Hosting):
             f"SetEnv {places}\n"
         )
         with open(self.ssh_dir / "sshd.log", "ab") as log:
-            self._sshd = subprocess.Popen(
+            self.running = subprocess.Popen(
                 [*self._wrap, self._program, "-D", "-e", "-f", str(config)],
                 stdin=subprocess.DEVNULL,
                 stderr=log,
@@ -103,8 +103,8 @@ class FarHost(Hosting):
         self.until(self.is_reachable)
 
     def is_reachable(self) -> bool:
-        assert self._sshd is not None
-        assert self._sshd.poll() is None, (self.ssh_dir / "sshd.log").read_text()
+        assert self.running is not None
+        assert self.running.poll() is None, (self.ssh_dir / "sshd.log").read_text()
         done = subprocess.run(
             [*self._wrap, sys.executable, "-c", _PROBE, self.address, str(self.port)],
             check=False,
@@ -115,8 +115,8 @@ class FarHost(Hosting):
 
     def stop_sshd(self) -> None:
         """End sshd, and the connections that it has."""
-        if self._sshd is not None:
-            running, self._sshd = self._sshd, None
+        if self.running is not None:
+            running, self.running = self.running, None
             for pid in [*descendants(running.pid), running.pid]:
                 try:
                     os.kill(pid, 9)
@@ -126,8 +126,8 @@ class FarHost(Hosting):
 
     def cut(self) -> None:
         """End all connections of sshd, which goes on."""
-        assert self._sshd is not None
-        for pid in descendants(self._sshd.pid):
+        assert self.running is not None
+        for pid in descendants(self.running.pid):
             if b"sshd" in _command(pid):
                 try:
                     os.kill(pid, 9)

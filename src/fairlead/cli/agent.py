@@ -44,6 +44,7 @@ COMMAND = Command(
             optional=True,
             many=True,
             completes="chat",
+            first_unless=("print", "json", "continue", "name"),
         ),
     ),
     options=(
@@ -116,15 +117,18 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--worktree needs a NAME, which the branch gets: `fairlead agent NAME --worktree`")
     if sys.stdout is None:
         raise Failure("standard output is closed, so the answer can't be printed")
-    try:
-        cwd = os.path.abspath(options.cwd or ".")
-    except FileNotFoundError:
-        raise Failure("the working directory was deleted; use --cwd to give another") from None
-    if not os.path.isdir(cwd):
-        raise Failure(f"{cwd} is not a directory")
-
+    from ..client.calls import place as place_of
     from ..client.sdk import RequestError, connect
     from ..system.settings import Settings
+
+    far = Settings().host
+    try:
+        cwd = place_of(options.cwd or ".", far)
+    except FileNotFoundError:
+        raise Failure("the working directory was deleted; use --cwd to give another") from None
+    if not far and not os.path.isdir(cwd):
+        raise Failure(f"{cwd} is not a directory")
+
     from ..ui.chat.scripted import InputTooLong, answer, piped
 
     settings = Settings()
@@ -149,7 +153,7 @@ def main(arguments: Sequence[str]) -> int:
             agent = host.agent(name, cwd=place, continue_last=goes_on, **more)
             if name and (options.cwd or place != cwd) and not agent.created:
                 at = agent.state()["worktree_path"]
-                if os.path.realpath(at) != os.path.realpath(place):
+                if not far and os.path.realpath(at) != os.path.realpath(place):
                     wrong = "-C" if place == cwd else "--worktree"
                     raise Failure(f"session {name} works in {at}: leave out {wrong}, or choose another name")
         if options.thinking is not None:

@@ -143,6 +143,7 @@ class Argument:
         choices: Sequence[str] = (),
         completes: str = "",
         of_host: bool | None = None,
+        first_unless: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.help = help
@@ -151,6 +152,8 @@ class Argument:
         self.choices = choices
         self.completes = completes
         self.of_host = completes in _OF_HOSTS if of_host is None else of_host
+        self.first_unless = first_unless
+        """Only the first word may be HOST:NAME, and none if one of these options is given."""
 
     @property
     def shown(self) -> str:

@@ -71,11 +71,12 @@ def _without_screen(name: str) -> dict[str, Any] | None:
     from ..system.settings import SettingError, Settings
     from ..wire import keepty
 
+    settings = Settings()
     try:
-        paths = [keepty.socket_path(name, os.environ, each) for each in session_dirs(Settings())]
+        paths = [keepty.socket_path(name, os.environ, each) for each in session_dirs(settings)]
     except (OSError, ValueError, SettingError):
         return None
-    if any(map(os.path.exists, paths)):
+    if not settings.host and any(map(os.path.exists, paths)):
         return None
 
     from ..client.connection import DaemonConnection, RequestError
@@ -86,6 +87,8 @@ def _without_screen(name: str) -> dict[str, Any] | None:
     except (RequestError, ConnectionError) as error:  # attaching says what is wrong, if it comes so far
         if isinstance(error, RequestError) and not _has_terminal():
             raise Failure(str(error)) from None
+        if settings.host:  # ssh may say more now than when the terminal shows a session
+            raise
         return None
     return session if "screen" not in session["can"] else None
 

@@ -46,7 +46,12 @@ class Chooser:
         for each in named:
             given = values[each.name]
             many = given if isinstance(given, list) else [given]
-            split = []
+            split: list[tuple[str, str]] = []
+            after: list[str] = []
+            if isinstance(each, Argument) and each.first_unless:
+                if any(values[name] for name in each.first_unless) or many[0].split() != [many[0]]:
+                    continue
+                many, after = many[:1], many[1:]
             for word in many:
                 if names is None and ":" in word:
                     names = _names()
@@ -59,7 +64,7 @@ class Chooser:
             rest = [name for _, name in split]
             if "" in rest:
                 raise UsageError("a session's name must not be empty")
-            values[each.name] = rest if isinstance(given, list) else rest[0] if rest else None
+            values[each.name] = [*rest, *after] if isinstance(given, list) else rest[0] if rest else None
         if len(found) > 1 and self._turn is None:
             if len(named) > 1 or not isinstance(values[named[0].name], list):
                 raise UsageError(f"all sessions must be of one host, not of {_listed(found)}")

@@ -136,6 +136,7 @@ def _ask(op: str, **given: Any) -> dict[str, Any]:
     import time
 
     from ..client.connection import DaemonConnection
+    from ..system.settings import Settings
 
     began = time.monotonic()
     is_waiting = "request_id" in given
@@ -146,7 +147,7 @@ def _ask(op: str, **given: Any) -> dict[str, Any]:
     while True:
         is_asked = False
         try:
-            with DaemonConnection(start=False) as control:
+            with DaemonConnection(Settings(host=""), start=False) as control:
                 is_asked = True
                 if is_waiting and op == "terminal_turn":
                     given["timeout"] = max(1.0, began + STOP_WAIT - time.monotonic())

@@ -78,7 +78,7 @@ def _add(options: Any, settings: Settings) -> int:
 
     name, *rest = options.names
     try:
-        host = table.Host(
+        host = table.KnownHost(
             table.check_name(name),
             table.check_destination(rest[0] if rest else name),
             table.check_program(options.program or ""),

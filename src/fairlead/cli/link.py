@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str]) -> int:
         print(PROTOCOL)
         return 0
     settings = Settings(host="")
+    for name in [name for name in os.environ if name.startswith("SSH_")]:
+        del os.environ[name]  # a daemon that is started outlives the connection
     if options.what == "run":
         return far.run(words)
     reading, writing = sys.stdin.fileno(), sys.stdout.fileno()

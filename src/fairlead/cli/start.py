@@ -13,7 +13,7 @@ COMMAND = Command(
     "start",
     "Start a program in a new terminal session, and attach to it. The session outlives this terminal.\n"
     "Without a command, start your shell. ctrl-\\ detaches. Without a terminal here, -d is implied.",
-    takes=(Argument("name", "the session's name"),),
+    takes=(Argument("name", "the session's name", of_host=True),),
     options=(
         Option("-d", "--detach", help="start it without attaching"),
         Option("--cwd", value="DIR", help="the working directory (here)", completes="directory"),
@@ -63,8 +63,15 @@ def main(arguments: Sequence[str]) -> int:
     if revision is not None and options.worktree is None:
         raise UsageError("--from needs --worktree: it is where the worktree begins")
 
+    from ..client import calls
     from ..client.connection import DaemonConnection, RequestError
+    from ..system.settings import Settings
     from .worktree import worktree_for
+
+    host = Settings().host
+    if host and options.record and not options.record.startswith("/"):
+        raise UsageError(f"--record={options.record}: give the absolute path of a file on {host}")
+    shell = ["sh", "-c", 'exec "${SHELL:-/bin/sh}"'] if host else [os.environ.get("SHELL") or "/bin/sh"]
 
     here = sys.stdin.isatty() and sys.stdout.isatty()
     size = os.get_terminal_size(sys.stdin.fileno()) if here else os.terminal_size((0, 0))
@@ -73,9 +80,9 @@ def main(arguments: Sequence[str]) -> int:
             answer = control.ask(
                 "terminal_start",
                 name=options.name,
-                argv=options.tail or [os.environ.get("SHELL") or "/bin/sh"],
+                argv=options.tail or shell,
                 cwd=cwd,
-                env=dict(os.environ),
+                **calls.given_environment(None, host),
                 cols=options.cols or size.columns or USUAL_SIZE[0],  # some terminals don't know it
                 rows=options.rows or size.lines or USUAL_SIZE[1],
                 record=os.path.abspath(options.record) if options.record else options.record == "" or None,
@@ -95,8 +102,9 @@ def main(arguments: Sequence[str]) -> int:
 
         print(json.dumps(answer))
     elif options.detach or not here:
-        attach_to = f"attach to it with `fairlead attach {shlex.quote(options.name)}`"
-        print(f"session {options.name} started; {attach_to}", file=sys.stderr)
+        shown = f"{host}:{options.name}" if host else options.name
+        attach_to = f"attach to it with `fairlead attach {shlex.quote(shown)}`"
+        print(f"session {shown} started; {attach_to}", file=sys.stderr)
         if answer.get("recording"):
             print(f"recording to {answer['recording']}", file=sys.stderr)
     else:

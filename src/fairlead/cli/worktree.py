@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -51,8 +50,10 @@ HEAD = ("NAME", "SESSION", "BRANCH", "SINCE", "COMMITS", "CHANGED", "DIRECTORY")
 def worktree_for(control: DaemonConnection, options: Any) -> Iterator[str]:
     """The directory for a session that is started in the `with`: where the options say, or in a worktree of
     its own, which goes again if the session can't be started."""
+    from ..client.calls import place
+
     try:
-        here = os.path.abspath(options.cwd or ".")
+        here = place(options.cwd or ".", control.settings.host)
     except FileNotFoundError:
         raise Failure("the working directory was deleted; use --cwd to give another") from None
     if options.worktree is None:

@@ -17,9 +17,9 @@ If the daemon restarts, calls that only look or wait are repeated; one that woul
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from operator import itemgetter
-from os.path import abspath
 from typing import Any, TypeVar
 
 from ..events import Approve, Outcome, PromptStage
@@ -275,10 +275,12 @@ class Session:
 
 
 class Host(Connection):
-    """A connection to the daemon."""
+    """A connection to the daemon, or to that of another host. There, a directory that is not absolute is in
+    the home directory, and programs have the environment of that daemon."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        settings = settings or Settings()
+    def __init__(self, settings: Settings | None = None, host: str | None = None) -> None:
+        if settings is None or host is not None:
+            settings = Settings(settings.environ if settings is not None else os.environ, host=host)
         want_daemon(settings)
         self._links = Links(settings)
 
@@ -300,7 +302,8 @@ class Host(Connection):
         rows: int = 24,
     ) -> Terminal:
         """Start a program that keeps running."""
-        await self._links.call(calls.start(name, command, cwd, environment, cols, rows))
+        host = self._links.settings.host
+        await self._links.call(calls.start(name, command, cwd, environment, cols, rows, host))
         return Terminal(self._links, name)
 
     async def terminal(self, name: str) -> Terminal:
@@ -346,7 +349,8 @@ class Host(Connection):
     ) -> dict[str, Any]:
         """Return the git worktree of a session of this name, made if there is none: with a new branch, from
         a revision or HEAD of the repository at `cwd`. Give its `project` to `start` or `agent` as `cwd`."""
-        given = {"name": name, "project": abspath(cwd), "branch": branch, "revision": revision}
+        project = calls.place(cwd, self._links.settings.host)
+        given = {"name": name, "project": project, "branch": branch, "revision": revision}
         return await self._links.call(Call("worktree_add", given, dict))
 
     async def worktrees(self) -> list[dict[str, Any]]:
@@ -410,6 +414,7 @@ class Host(Connection):
         else:
             more: dict[str, Any] = {"agent": agent, "mode": mode, "model": model, "sandbox": sandbox}
             more |= {"mcp_servers": list(mcp_servers) or None, "once": once or None}
+            more |= {"host": self._links.settings.host}
             opened = await self._links.call(calls.open_session(name, cwd, continue_last, **more))
         found = Agent(self._links, opened, name or "")
         if not name and not opened.created:
@@ -427,6 +432,7 @@ class Host(Connection):
         return Events(Watching(topics), self._links.settings)
 
 
-def connect(settings: Settings | None = None) -> Host:
-    """Connect to the daemon; starts it if there is none: `async with fairlead.aio.connect() as host: …`."""
-    return Host(settings)
+def connect(settings: Settings | None = None, *, host: str | None = None) -> Host:
+    """Connect to the daemon; starts it if there is none: `async with fairlead.aio.connect() as host: …`. With
+    the name of a `host` of `fairlead host ls`, to the daemon there."""
+    return Host(settings, host)

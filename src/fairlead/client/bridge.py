@@ -132,7 +132,7 @@ class Bridge:
         if not isinstance(params, dict):
             return line
         self._asks_many = rpc.INCREMENTS in rpc.offered_features(params)
-        names = key_names(self._settings)
+        names = self._key_names()
         here = {_CWD: self._cwd, _PROJECT: self._cwd}
         if kept := self._kept.read():
             here[_SESSION_ID] = kept
@@ -191,9 +191,12 @@ class Bridge:
             self._dialogs.pop(dialog, None)
         return line
 
+    def _key_names(self) -> list[str]:
+        return [] if self._settings.host else key_names(self._settings)
+
     def _lend(self, variable: str) -> None:
         """The daemon lacks a key that our environment has."""
-        if variable not in key_names(self._settings):
+        if variable not in self._key_names():
             return
         self._lent += 1
         id = f"fairlead-key-{self._lent}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ..formats.edn import Keyword
+from ..system.settings import HOST_VARIABLE
 from ..wire.rpc_catalog import OPS
 
 T = TypeVar("T")
@@ -84,18 +85,46 @@ def start(
     environment: Mapping[str, str] | None,
     cols: int,
     rows: int,
+    host: str = "",
 ) -> Call[None]:
     if isinstance(command, str):
         raise TypeError(f"command must be a list of words, such as {command.split()!r}, not a string")
     given = {
         "name": name,
         "argv": list(command),
-        "cwd": os.path.abspath(cwd),
-        "env": dict(os.environ if environment is None else environment),
+        "cwd": place(cwd, host),
         "cols": cols,
         "rows": rows,
+        **given_environment(environment, host),
     }
     return Call("terminal_start", given, nothing)
+
+
+def place(cwd: str, host: str) -> str:
+    """A directory as the daemon gets it: of this host, or of another one, where it is in the home directory.
+
+    >>> place("src/x", "workbox"), place(".", "workbox"), place("/tmp", "workbox")
+    ('~/src/x', '~', '/tmp')
+    """
+    if not host:
+        return os.path.abspath(cwd)
+    if cwd.startswith(("/", "~")):
+        return cwd
+    return "~" if cwd in ("", ".") else f"~/{cwd}"
+
+
+TERMINAL_VARIABLES = ("TERM", "COLORTERM", "LANG")
+"""What another host is told of our environment; the rest is that of its own daemon."""
+
+
+def given_environment(environment: Mapping[str, str] | None, host: str) -> Answer:
+    """What a program's environment is asked to be. Nothing of ours goes to another host unasked."""
+    if not host:
+        found = os.environ if environment is None else environment
+        return {"env": {name: value for name, value in found.items() if name != HOST_VARIABLE}}
+    if environment is None:
+        environment = {name: os.environ[name] for name in TERMINAL_VARIABLES if os.environ.get(name)}
+    return {"env": dict(environment), "inherit": True}
 
 
 def _find(name: str, ability: str) -> Call[str]:
@@ -155,13 +184,15 @@ class OpenedAgent(NamedTuple):
     cursor: str | None = None
 
 
-def open_session(name: str | None, cwd: str, continue_last: bool, **more: Any) -> Call[OpenedAgent]:
+def open_session(
+    name: str | None, cwd: str, continue_last: bool, *, host: str = "", **more: Any
+) -> Call[OpenedAgent]:
     def result(answer: Answer) -> OpenedAgent:
         return OpenedAgent(answer["session_id"], answer["created"], answer["cursor"])
 
     if name and continue_last:
         raise ValueError("name and continue_last can't be combined: a name already selects the session")
-    given = {"name": name or None, "continue": continue_last or None, "cwd": os.path.abspath(cwd)}
+    given = {"name": name or None, "continue": continue_last or None, "cwd": place(cwd, host)}
     return Call("open_session", given | more, result)
 
 

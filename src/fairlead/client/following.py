@@ -68,6 +68,8 @@ class Subscription(Generic[E]):
     _end = "the daemon closed the connection"
     shown = False
     """Whether a person looks at what it receives. A script's is none."""
+    lends_keys = False
+    """Whether the daemon may ask for keys of our environment that it lacks. That of another host may not."""
     via = ""
     """What that person answers questions with, as others are told of it."""
     _hosts: bool | None = None
@@ -261,7 +263,7 @@ class AgentSubscription(Subscription[AgentEvent]):
         return super().request(op, session_id=self.session_id, **params)
 
     def _key_names(self) -> list[str]:
-        return key_names(Settings())
+        return key_names(Settings()) if self.lends_keys else []
 
     def _lend(self, variable: str) -> bytes:
         """The daemon lacks a key that we said we have."""

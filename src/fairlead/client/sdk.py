@@ -18,9 +18,9 @@ A `Host` and what comes from it are for one thread. Another thread opens its own
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from os.path import abspath
 from typing import Any, TypeVar
 
 from ..events import Approve, Outcome, PromptStage
@@ -276,10 +276,12 @@ class Session:
 
 
 class Host(Connection):
-    """A connection to the daemon."""
+    """A connection to the daemon, or to that of another host. There, a directory that is not absolute is in
+    the home directory, and programs have the environment of that daemon."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        settings = settings or Settings()
+    def __init__(self, settings: Settings | None = None, host: str | None = None) -> None:
+        if settings is None or host is not None:
+            settings = Settings(settings.environ if settings is not None else os.environ, host=host)
         want_daemon(settings)
         self._control = DaemonConnection(settings)
 
@@ -298,7 +300,8 @@ class Host(Connection):
         rows: int = 24,
     ) -> Terminal:
         """Start a program that keeps running."""
-        self._control.call(calls.start(name, command, cwd, environment, cols, rows))
+        host = self._control.settings.host
+        self._control.call(calls.start(name, command, cwd, environment, cols, rows, host))
         return Terminal(self._control, name)
 
     def terminal(self, name: str) -> Terminal:
@@ -344,7 +347,8 @@ class Host(Connection):
     ) -> dict[str, Any]:
         """Return the git worktree of a session of this name, made if there is none: with a new branch, from
         a revision or HEAD of the repository at `cwd`. Give its `project` to `start` or `agent` as `cwd`."""
-        given = {"name": name, "project": abspath(cwd), "branch": branch, "revision": revision}
+        project = calls.place(cwd, self._control.settings.host)
+        given = {"name": name, "project": project, "branch": branch, "revision": revision}
         return self._control.call(Call("worktree_add", given, dict))
 
     def worktrees(self) -> list[dict[str, Any]]:
@@ -408,6 +412,7 @@ class Host(Connection):
         else:
             more: dict[str, Any] = {"agent": agent, "mode": mode, "model": model, "sandbox": sandbox}
             more |= {"mcp_servers": list(mcp_servers) or None, "once": once or None}
+            more |= {"host": self._control.settings.host}
             opened = self._control.call(calls.open_session(name, cwd, continue_last, **more))
         found = Agent(self._control, opened, name or "")
         if not name and not opened.created:
@@ -425,6 +430,7 @@ class Host(Connection):
         return Events(Watching(topics), self._control.settings)
 
 
-def connect(settings: Settings | None = None) -> Host:
-    """Connect to the daemon; starts it if there is none: `with fairlead.connect() as host: …`."""
-    return Host(settings)
+def connect(settings: Settings | None = None, *, host: str | None = None) -> Host:
+    """Connect to the daemon; starts it if there is none: `with fairlead.connect() as host: …`. With
+    the name of a `host` of `fairlead host ls`, to the daemon there."""
+    return Host(settings, host)

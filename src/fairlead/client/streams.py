@@ -162,6 +162,7 @@ class EventStream(Connection, Generic[E]):
     """The events of a subscription."""
 
     def __init__(self, source: Subscription[E], settings: Settings) -> None:
+        source.lends_keys = not settings.host
         self._source = source
         self._settings = settings
         self._events: deque[E] = deque()

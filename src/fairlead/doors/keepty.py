@@ -45,6 +45,8 @@ AWAY = 60.0
 """Seconds since the last key after which nobody need be at a terminal."""
 TYPED_GRAIN = 8.0
 """To how many seconds systems tell when something was typed."""
+WINDOW = keepty.PACE_WINDOW * keepty.PACE_BYTES
+"""How many bytes may be on their way to a client that confirms them."""
 MAX_NAME = 4096
 """How many bytes the name of an ended session may have that a client asks for."""
 
@@ -241,6 +243,8 @@ class _Client(asyncio.Protocol):
         self._is_deferred = False  # whether that goes on later
         self._agent: str | None = None  # the agent session whose command it is, once that matters
         self._checking: asyncio.Task[None] | None = None  # finds that out
+        self._is_paced = False  # whether the client confirms what it has taken
+        self._unconfirmed = 0  # bytes that it has not
         self._direct = -1  # the socket, while nothing waits in the transport
         self._settling: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
@@ -313,7 +317,10 @@ class _Client(asyncio.Protocol):
                 self._deadline = None
                 self._reasons = bool(message.wishes & keepty.Wish.REASONS)
                 self._notices = bool(message.wishes & keepty.Wish.NOTICES)
+                self._is_paced = bool(message.wishes & keepty.Wish.PACED)
                 self._come(message)
+            case keepty.Resize(cols=keepty.PACE_COLS, rows=count) if self._is_paced:
+                self._confirmed(count * keepty.PACE_BYTES)
             case _:
                 calling = calling_agent.set(self._agent or "")
                 reason = self._session.receive(self, message)
@@ -328,9 +335,15 @@ class _Client(asyncio.Protocol):
         if self._overfull:
             self._overfull = False
             self._read_on()
-        if self.behind:
+        if self.behind and self._unconfirmed <= WINDOW // 2:
             self.behind = False
             self._session.resync(self)
+
+    def _confirmed(self, size: int) -> None:
+        """The client has taken so much of its output."""
+        self._unconfirmed = max(0, self._unconfirmed - size)
+        if self.behind and not self._transport.get_write_buffer_size():
+            self.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._direct = -1
@@ -400,6 +413,10 @@ class _Client(asyncio.Protocol):
 
     def write(self, frame: bytes) -> None:
         """Send a frame: at once where nothing waits before it, as a key's echo does not."""
+        if self._is_paced:
+            self._unconfirmed += len(frame)
+            if self._unconfirmed > WINDOW:
+                self.behind = True
         if self._direct >= 0:
             try:
                 sent = os.write(self._direct, frame)

@@ -8,6 +8,11 @@ import stat
 import tempfile
 
 
+def at_home(path: str) -> str:
+    """A path, with `~` at its begin as the home directory."""
+    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
+
+
 def replace_file(path: str, data: bytes, mode: int = 0o600) -> None:
     """Put a new file at a path: whoever reads it gets the old one or the new one. Raises OSError."""
     descriptor, new = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".")

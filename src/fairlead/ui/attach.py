@@ -24,13 +24,12 @@ from ..client.launch import (
     reached_ended,
     reached_session,
     saw_daemon,
-    session_dirs,
 )
 from ..client.reconnect import RETRY_PAUSE, Reconnect
-from ..system.escape_keys import escapes_of
 from ..system.settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
+from .beside_attach import AttachOptions, not_here, print_last_screen, probably_meant
 from .escape import Escape
 from .keys import ALT, KeyReader
 from .own_terminal import (
@@ -49,6 +48,7 @@ from .translate import REDRAW, Translator, is_whole
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .clipped import ClippedView
+    from .far_line import FarLine
 
 READ_SIZE = 65_536
 FRAME_SIZE = 16 * 1024
@@ -60,6 +60,8 @@ MAX_UNSENT = 64 * 1024 * 1024
 seen. A paste that is longer waits in the terminal; nothing is lost."""
 LAST_WORDS_WAIT = 0.5
 """Seconds that what was typed before leaving has to get through."""
+FAR_HELLO_WAIT = 30.0
+"""The same for a session of another host, until its line is given up and made anew."""
 HINT_TIME = 3.0
 """Seconds that the name and the way out are shown after attaching, if no key is pressed before."""
 NOTICE_TIME = 10.0
@@ -75,7 +77,6 @@ UNREAD = 0.5
 _WISHES = (
     keepty.Wish.REDRAWS | keepty.Wish.TAKEOVER | keepty.Wish.SHOWN | keepty.Wish.NOTICES | keepty.Wish.DIRECT
 )
-_SCREENS = ("alternate", "main")
 
 
 def attach(name: str, *, watch: bool = False) -> int:
@@ -85,24 +86,12 @@ def attach(name: str, *, watch: bool = False) -> int:
     except ValueError as error:
         print(f"fairlead attach: {error}", file=sys.stderr)
         return 2
-    if not has_terminal():
-        print(
-            "fairlead attach: standard input and output must be a terminal; without one, use "
-            f"`fairlead screen {name}`, `fairlead logs -f {name}` or `fairlead send {name} TEXT`",
-            file=sys.stderr,
-        )
-        return 1
-    if os.environ.get("TERM", "") in ("", "dumb"):
-        print(
-            "fairlead attach: this terminal has no cursor control (TERM is "
-            f"{os.environ.get('TERM') or 'not set'}); use `fairlead screen {name}` or "
-            f"`fairlead logs -f {name}`",
-            file=sys.stderr,
-        )
+    if why := not_here(name):
+        print(f"fairlead attach: {why}", file=sys.stderr)
         return 1
     try:
         settings = Settings()
-        options = _Options(settings)
+        options = AttachOptions(settings)
     except SettingError as error:
         print(f"fairlead attach: {error}", file=sys.stderr)
         return 1
@@ -119,43 +108,10 @@ def attach(name: str, *, watch: bool = False) -> int:
             takes_output = not isinstance(left, TerminalGone) and select.select([], [sys.stderr], [], 0)[1]
             if takes_output:
                 if sharing is not None and sharing.saw_only_the_end and options.alternate:
-                    _print_last_screen(name, settings)
+                    print_last_screen(name, settings)
                 if str(left):
                     print(left, file=sys.stderr)
             return left.code
-
-
-def has_terminal() -> bool:
-    """Whether a session can be attached to here: keys come from a terminal, and output goes to one."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-
-
-def _print_last_screen(name: str, settings: Settings) -> None:
-    """Print what an ended session showed last, which was gone from the alternate screen at once."""
-    from ..client.connection import DaemonConnection, RequestError
-
-    with (
-        contextlib.suppress(RequestError, OSError, SettingError),
-        DaemonConnection(settings, start=False) as control,
-    ):
-        shown = str(control.ask("terminal_screen", name=name, format="ansi")["screen"]).rstrip()
-        print(shown, end="\x1b[0m\n", flush=True)
-
-
-class _Options:
-    """What the person has set about attaching. Raises SettingError."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.escapes = escapes_of(settings)
-        self.hint = settings.flag("attach", "hint")
-        screen = settings.text("attach", "screen")
-        if screen not in _SCREENS:
-            raise SettingError(f'[attach] screen must be "alternate" or "main", not {screen!r}')
-        self.alternate = screen == "alternate"
-
-    @property
-    def way_out(self) -> str:
-        return " or ".join(self.escapes.values())
 
 
 class _Sharing:
@@ -168,11 +124,18 @@ class _Sharing:
         bell: SignalBell,
         watch: bool,
         settings: Settings,
-        options: _Options,
+        options: AttachOptions,
     ) -> None:
         self.saw_only_the_end = False
         """Whether the program had ended already, or ended without another word."""
         self._name = name
+        self._shown = f"{settings.host}:{name}" if settings.host else name
+        self._far: FarLine | None = None
+        if settings.host:
+            from .far_line import FarLine
+
+            self._far = FarLine(name, settings)
+        self._far_said = ""
         self._terminal = terminal
         self._bell = bell
         self._watch = watch
@@ -225,6 +188,8 @@ class _Sharing:
             self._connection.close()
         if self._view is not None:
             self._view.close()
+        if self._far is not None:
+            self._far.looking.close()
         self._let_go()
 
     def turn(self) -> None:
@@ -259,6 +224,8 @@ class _Sharing:
             if mask & WRITE and self._connection is connection and self._frame:
                 self._send(connection)
             if not self._steady and self._does_not_answer():
+                if self._far is not None:
+                    raise OSError
                 raise LeftTerminal(1, f"fairlead attach: session {self._name!r} does not answer")
         except BlockingIOError:
             pass
@@ -293,11 +260,14 @@ class _Sharing:
             or (self._direct >= 0 and not self._in_order and not self._pinged)
             or self._wire.state is not keepty.State.OPEN
             or self._connection is None
+            or self._far is not None
         )
 
     def _wait(self) -> tuple[socket.socket | None, dict[int, int]]:
         """Wait for whatever can happen now; gives the connection that was waited for, and what is ready."""
         terminal, ready = self._terminal, self._ready
+        if self._far is not None:
+            self._tell_of_line(self._far)
         if self._connection is None and self._ending is None:
             self._reach()
         if terminal.unshown:
@@ -320,10 +290,11 @@ class _Sharing:
         if self._connection is None:
             if self._ending is not None:
                 return None
-            due = time.monotonic() + RETRY_PAUSE
+            due = time.monotonic() + RETRY_PAUSE if self._far is None else self._far.looking.due
         elif self._wire.state is keepty.State.GREETED:
-            due = self._greeted_at + HELLO_WAIT
+            due = self._greeted_at + self._hello_wait
         for other in (
+            self._far.due if self._far is not None else None,
             self._note_until,
             self._redraw_asked_at + REDRAW_GAP if self._redraw_wanted else None,
             self._view_due(),
@@ -333,7 +304,11 @@ class _Sharing:
         return None if due is None else max(0.0, due - time.monotonic())
 
     def _does_not_answer(self) -> bool:
-        return self._wire.state is keepty.State.GREETED and self._is_over(self._greeted_at, HELLO_WAIT)
+        return self._wire.state is keepty.State.GREETED and self._is_over(self._greeted_at, self._hello_wait)
+
+    @property
+    def _hello_wait(self) -> float:
+        return HELLO_WAIT if self._far is None else FAR_HELLO_WAIT
 
     @staticmethod
     def _is_over(since: float, wait: float) -> bool:
@@ -344,11 +319,8 @@ class _Sharing:
     def _reach(self) -> None:
         """Look once for the session; a daemon may yet have to be started to make its socket."""
         try:
-            connection = reached_session(self._name, self._settings) or reached_ended(
-                self._name, self._settings
-            )
+            connection = self._find()
             if connection is None:
-                self._look_for_daemon()
                 return
         except (OSError, ValueError, SettingError) as error:
             raise LeftTerminal(1, f"fairlead attach: {error}") from None
@@ -361,11 +333,50 @@ class _Sharing:
         wishes = _WISHES
         if self._options.alternate or self._was_there:  # where scrollback would not be seen, or be seen twice
             wishes |= keepty.Wish.SCREEN_ONLY
-        within = os.environ.get("FAIRLEAD_SESSION", "")
-        hello = keepty.Hello(role, *self._terminal.size, wishes, self._terminal.name, within)
+        within, shown_on = os.environ.get("FAIRLEAD_SESSION", ""), self._terminal.name
+        if self._far is not None:  # where no terminal and no session of ours is
+            within, shown_on = "", self._far.terminal_of + shown_on
+            wishes = wishes & ~keepty.Wish.DIRECT | keepty.Wish.PACED
+        hello = keepty.Hello(role, *self._terminal.size, wishes, shown_on, within)
         self._frame = self._wire.send(hello)
         self._resized = False
         self._greeted_at = time.monotonic()
+
+    def _find(self) -> socket.socket | None:
+        """A connection to the session, if there is one now."""
+        if self._far is None:
+            connection = reached_session(self._name, self._settings) or reached_ended(
+                self._name, self._settings
+            )
+            if connection is None:
+                self._look_for_daemon()
+            return connection
+        connection = self._far.looking.look()
+        if connection is not None and self._far.looking.is_absent:
+            connection.close()
+            raise self._is_missing("; `fairlead ls` lists them")
+        return connection
+
+    def _is_missing(self, hint: str) -> LeftTerminal:
+        missing = f"no session {self._shown!r}{hint}"
+        gone = f"session {self._shown!r} no longer exists"
+        return LeftTerminal(1, f"fairlead attach: {gone if self._was_there else missing}")
+
+    def _tell_of_line(self, far: FarLine) -> None:
+        """Say in the bottom row if the line is slow or away, and how many keys wait for it."""
+        said = far.said(self._typed, self._options.way_out)
+        if said == self._far_said:
+            return
+        was, self._far_said = self._far_said, said
+        if said:
+            self._note, self._note_until = said, None
+            if self._connection is None:  # what was cut off in the middle will not go on
+                self._terminal.show_now(b"\x18")
+                self._last_output = b""
+            if self._view is None:
+                self._draw_note()
+        elif self._note == was:
+            self._end_note()
 
     def _look_for_daemon(self) -> None:
         daemon = reached_daemon(self._settings)
@@ -373,10 +384,9 @@ class _Sharing:
             daemon.close()
             self._absent += 1
             if self._absent >= ABSENT_TRIES:
-                hint = _meant(self._name, self._settings) or "; `fairlead ls` lists them"
-                missing = f"no session {self._name!r}{hint}"
-                gone = f"session {self._name!r} no longer exists"
-                raise LeftTerminal(1, f"fairlead attach: {gone if self._was_there else missing}")
+                raise self._is_missing(
+                    probably_meant(self._name, self._settings) or "; `fairlead ls` lists them"
+                )
             return
         self._absent = 0
         self._reconnect.look(self._settings, start=not self._was_there)
@@ -389,6 +399,8 @@ class _Sharing:
             self._connection = None
         if self._frame:
             self._typed[:0] = self._input
+        if self._far is not None:
+            self._far.lost(self._input if self._frame else b"")
         self._frame = self._input = b""
         self._pinged = False
         if self._wire.state is keepty.State.OPEN:
@@ -434,7 +446,9 @@ class _Sharing:
                     self._displaced(message.writer)
                 self._choose_view()
             elif isinstance(message, keepty.Pong):
-                if self._pinged:
+                if self._far is not None:
+                    self._far.answered()
+                elif self._pinged:
                     self._pinged = False
                     self._in_order = not (self._sent_since or self._frame or self._typed)
                 else:
@@ -467,6 +481,8 @@ class _Sharing:
             )
         self._pid = message.pid
         self._granted = message.wishes
+        if self._far is not None:
+            self._far.opened()
         if not self._granted & keepty.Wish.DIRECT:
             self._let_go()
         self._size = message.cols, message.rows
@@ -482,6 +498,8 @@ class _Sharing:
 
     def _output(self, data: bytes) -> None:
         """Show what the session prints, as this terminal may show it."""
+        if self._far is not None:
+            self._far.heard(len(data))
         if self._outputs < 2:
             self._outputs += 1
         if self._view is not None:
@@ -517,6 +535,10 @@ class _Sharing:
                 del self._typed[:FRAME_SIZE]
                 self._frame = keepty.Input(self._input).encode()
                 self._in_order, self._sent_since = False, True
+                if self._far is not None:
+                    self._far.typed(self._input)
+            elif self._far is not None:
+                self._frame = self._far.frame()
             elif self._direct >= 0 and not (self._in_order or self._pinged):
                 self._frame = keepty.Ping().encode()
                 self._pinged, self._sent_since = True, False
@@ -561,7 +583,7 @@ class _Sharing:
     def _greet(self) -> None:
         """Tell the name and the way out, if the person wants that."""
         out = "q" if self._watch else self._options.way_out
-        hint = f"{'watching' if self._watch else 'attached to'} {self._name}; {out} detaches"
+        hint = f"{'watching' if self._watch else 'attached to'} {self._shown}; {out} detaches"
         if not self._options.alternate:
             rows = self._terminal.size[1]
             line = f"[{hint}]" if self._options.hint else ""
@@ -687,6 +709,8 @@ class _Sharing:
         elif typed:
             if self._note_until is not None:
                 self._end_note()
+            if self._far is not None:
+                self._far.pressed()
             if self._connection is None and self._terminal.size != self._size:
                 self._in_order = False  # a signal that tells of a new size may come after the key
             if self._in_order:
@@ -733,7 +757,7 @@ class _Sharing:
                 return
 
     def _leave(self) -> None:
-        left = f"detached from {self._name}; `fairlead attach {self._name}` reattaches"
+        left = f"detached from {self._shown}; `fairlead attach {self._shown}` reattaches"
         raise LeftTerminal(0, "\n".join(filter(None, (self._told, left))))
 
     def _last_words(self) -> None:
@@ -766,14 +790,3 @@ class _Sharing:
                 self._draw_again()
             elif number in _SIGNALS:
                 raise LeftTerminal(128 + number)
-
-
-def _meant(name: str, settings: Settings) -> str:
-    """The session that was probably meant, by the sockets that are there."""
-    from ..formats.guess import meant
-
-    found = []
-    for directory in session_dirs(settings):
-        with contextlib.suppress(OSError):
-            found += os.listdir(directory)
-    return meant(name, [each[len("keepty-") : -len(".sock")] for each in found if each.endswith(".sock")])

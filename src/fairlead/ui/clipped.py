@@ -22,6 +22,8 @@ from .keys import DOWN, LEFT, RIGHT, UP
 READ_SIZE = 65_536
 PICTURE_GAP = 0.05
 """Seconds between two pictures, so that a busy program costs the daemon no more than a quiet one."""
+LINK_WAIT = 3.0
+"""Seconds that another host has: nothing else is done meanwhile."""
 STEP = 8
 """How many columns a key moves the view; up and down it is half as many rows."""
 
@@ -40,11 +42,19 @@ class NoPicture(Exception):
     """The daemon does not show this session's screen."""
 
 
+def _reached(settings: Settings) -> socket.socket | None:
+    if not settings.host:
+        return reached(settings.rpc_path)
+    from ..client.hosts.dial import dial
+
+    return dial(settings.host, ["control"], settings, asks=False, wait=LINK_WAIT)
+
+
 class ClippedView:
     """A part of a session's screen. It follows the cursor until a key moves it, and again after `f`."""
 
     def __init__(self, settings: Settings, name: str) -> None:
-        found = reached(settings.rpc_path)
+        found = _reached(settings)
         if found is None:
             raise NoPicture("no daemon is running")
         self.connection: socket.socket = found

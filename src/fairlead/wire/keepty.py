@@ -30,6 +30,12 @@ MAX_SIZE = 10_000
 REDRAW_COLS = 0xFFFF
 """A Resize to so many columns asks for a redraw: from a watcher always, from others if REDRAWS was
 granted."""
+PACE_COLS = 0xFFFE
+"""A Resize to so many columns confirms output, if PACED was granted: as many pieces as it has rows."""
+PACE_BYTES = 16 * 1024
+"""How many bytes of output a piece has."""
+PACE_WINDOW = 8
+"""How many pieces may be on their way."""
 MAX_NAME = 255
 """How many bytes a text of the extension may have."""
 RING = "\a"
@@ -87,6 +93,9 @@ class Wish(IntFlag, boundary=STRICT):
     """The program's terminal itself comes with the HelloAck, and a writer may type on it when all that it
     sent before was typed: a Pong says so, which comes only then. A Pong that was not asked for takes the
     terminal back."""
+    PACED = 128
+    """The client confirms output as it takes it, because it may be far away; with more than a window of it
+    unconfirmed it is behind, and is shown the screen when it has caught up."""
 
 
 _ALL_WISHES = sum(Wish)

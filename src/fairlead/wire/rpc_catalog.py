@@ -134,6 +134,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "custom-instructions": STRING,
         "cwd": STRING,
         "deferred": BOOLEAN,
+        "inherit": BOOLEAN,
         "dialog-id": NON_BLANK,
         "direction": ANYTHING,
         "dry-run": BOOLEAN,
@@ -238,8 +239,8 @@ subscribe: / topics session-id since hosts -> subscribed cursor replayed
 with `hosts` also those of sessions of other hosts [reads]
 unsubscribe: / topics -> subscribed
     stop receiving the events of topics [reads]
-terminal_start: name argv / cwd env cols rows deferred record owner -> name pid recording
-    start a program in a terminal [beside]
+terminal_start: name argv / cwd env inherit cols rows deferred record owner -> name pid recording
+    start a program in a terminal; `inherit`: with the daemon's own environment, and env over it [beside]
 terminal_list: / brief -> sessions questions
     all terminal sessions, and how many questions are pending [repeatable reads]
 terminal_stop: name -> exit-code

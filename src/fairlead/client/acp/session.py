@@ -136,6 +136,7 @@ class EditorSession:
         self._is_over_limit = False
         self._phase = ""
         stream = AgentSubscription(id, since, receipts=True)
+        stream.lends_keys = True
         stream.shown, stream.via = True, editor.client_name
         self.channel = Channel(editor.settings, stream, editor.reconnect, self)
 

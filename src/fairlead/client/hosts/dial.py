@@ -23,7 +23,7 @@ from ...system.settings import SettingError, Settings
 from ...wire import link
 from ..launch import NoDaemon, StartFailed
 from . import ssh
-from .table import Host, check_name, hosts
+from .table import KnownHost, check_name, hosts
 
 DIAL_WAIT = 30.0
 """Seconds that a host has to answer: to connect, to log in, and to start its daemon if need be."""
@@ -251,13 +251,13 @@ def _reason(name: str, code: int | None, said: list[str], noise: str) -> NoDaemo
     return HostRefused(name, f"no link, exit code {code}{f': {what}' if what else ''}")
 
 
-def names(settings: Settings) -> dict[str, Host | None]:
+def names(settings: Settings) -> dict[str, KnownHost | None]:
     """All hosts by name; those of the fleet without how to reach them. Raises SettingError."""
-    found: dict[str, Host | None] = dict(hosts(settings))
+    found: dict[str, KnownHost | None] = dict(hosts(settings))
     return found
 
 
-def find(name: str, settings: Settings) -> Host | None:
+def find(name: str, settings: Settings) -> KnownHost | None:
     """The host of this name in the table, or None if it is one of the fleet. Raises NoHost."""
     try:
         check_name(name)

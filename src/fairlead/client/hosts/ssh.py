@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from ...system.settings import SettingError, Settings, safe_dir
 from ...wire.link import MARK, MISSING, OLD, PROTOCOL, quoted
-from .table import Host, check_destination, check_program
+from .table import KnownHost, check_destination, check_program
 
 CONFIG_WAIT = 10.0
 """Seconds that `ssh -G` may take: it may run commands of the user's configuration."""
@@ -86,14 +86,16 @@ def _options(settings: Settings, destination: str, *, asks: bool) -> list[str]:
     return options
 
 
-def link(settings: Settings, host: Host, words: Sequence[str], *, agent: str = "", asks: bool) -> list[str]:
+def link(
+    settings: Settings, host: KnownHost, words: Sequence[str], *, agent: str = "", asks: bool
+) -> list[str]:
     """The command whose standard input and output are a link. `agent` is the agent session that asks."""
     command = [*program(settings), "-T", "-a", "-x", *_options(settings, host.destination, asks=asks)]
     return [*command, "--", check_destination(host.destination), far_command(host, words, agent=agent)]
 
 
 def there(
-    settings: Settings, host: Host, words: Sequence[str], *, terminal: bool, agent: str = ""
+    settings: Settings, host: KnownHost, words: Sequence[str], *, terminal: bool, agent: str = ""
 ) -> list[str]:
     """The command that runs `fairlead WORDS…` there, at a terminal if we are at one."""
     options = _options(settings, host.destination, asks=True)
@@ -106,7 +108,7 @@ def there(
     ]
 
 
-def far_command(host: Host, words: Sequence[str], *, agent: str = "", terminal: bool = False) -> str:
+def far_command(host: KnownHost, words: Sequence[str], *, agent: str = "", terminal: bool = False) -> str:
     """What the shell there gets: one quoted word for sh, in which nothing of ours is left to be interpreted.
 
     Where a login gets its PATH from a file that only its interactive shells read, fairlead is looked for in
@@ -141,7 +143,7 @@ def _path(given: str) -> str:
     return f"$HOME/{path[2:]}" if path.startswith("~/") else path
 
 
-def end_shared(settings: Settings, host: Host) -> None:
+def end_shared(settings: Settings, host: KnownHost) -> None:
     """Close the shared connection to a host, if there is one of ours. Never raises, and waits little."""
     path = _control_path(settings, host.destination)
     if path and os.path.exists(path):

@@ -24,7 +24,7 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 _PROGRAM = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+@~")
 
 
-class Host(NamedTuple):
+class KnownHost(NamedTuple):
     """A host that is reached by ssh."""
 
     name: str
@@ -72,7 +72,7 @@ def path_of(settings: Settings) -> str:
     return f"{settings.state_dir}/hosts.toml"
 
 
-def hosts(settings: Settings) -> dict[str, Host]:
+def hosts(settings: Settings) -> dict[str, KnownHost]:
     """All hosts of the table, by name, in the order in which they were added. Raises SettingError."""
     path = path_of(settings)
     try:
@@ -95,18 +95,18 @@ def hosts(settings: Settings) -> dict[str, Host]:
         raise SettingError(f"{path}: {error}") from None
 
 
-def _host(name: str, row: Mapping[str, object]) -> Host:
+def _host(name: str, row: Mapping[str, object]) -> KnownHost:
     destination, program, added = (row.get(key, usual) for key, usual in _USUAL)
     if not isinstance(destination, str) or not isinstance(program, str):
         raise ValueError(f"[hosts.{name}] needs a destination")
     when = float(added) if isinstance(added, int | float) else 0.0
-    return Host(check_name(name), check_destination(destination), check_program(program), when)
+    return KnownHost(check_name(name), check_destination(destination), check_program(program), when)
 
 
 _USUAL = (("destination", ""), ("program", ""), ("added", 0.0))
 
 
-def add(settings: Settings, host: Host) -> None:
+def add(settings: Settings, host: KnownHost) -> None:
     """Write a host down, or write it anew. Raises SettingError or ValueError."""
     check_name(host.name), check_destination(host.destination), check_program(host.program)
     found = hosts(settings)
@@ -115,7 +115,7 @@ def add(settings: Settings, host: Host) -> None:
     _write(settings, {**found, host.name: host})
 
 
-def remove(settings: Settings, name: str) -> Host | None:
+def remove(settings: Settings, name: str) -> KnownHost | None:
     """Take a host out of the table; return it if it was there. Raises SettingError."""
     found = hosts(settings)
     gone = found.pop(name, None)
@@ -124,7 +124,7 @@ def remove(settings: Settings, name: str) -> Host | None:
     return gone
 
 
-def _write(settings: Settings, rows: dict[str, Host]) -> None:
+def _write(settings: Settings, rows: dict[str, KnownHost]) -> None:
     from ...system.files import replace_file
     from ...system.settings import safe_dir
 

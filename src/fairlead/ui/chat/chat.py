@@ -289,7 +289,7 @@ class _Chat:
         """We know how the session is, and miss nothing from now on."""
         if self._link.was_lost:
             self._link.was_lost = False
-            self._talk.note(RECONNECTED)
+            self._talk.note(f"reconnected to {host}" if (host := self._settings.host) else RECONNECTED)
             questions = self._answering.questions
             asked = list(self._link.asked.values())
             self._link.asked.clear()
@@ -453,12 +453,14 @@ class _Chat:
         if self._answering:
             rows += self._answering.rows(columns)
         if self._link.is_hung:
-            pid = lock_holder(self._settings)
+            pid = None if self._settings.host else lock_holder(self._settings)
             who = f"the daemon, process {pid}, is hung: it" if pid else "the daemon"
             what = f"{who} does not answer; `fairlead daemon restart` replaces it, ^D leaves"
+            if self._settings.host:
+                what = f"{self._settings.host} does not answer; ^D leaves"
             rows += in_words((what, "yellow"), columns)
         elif self._link.connection is None and self._link.was_lost:
-            rows.append((LOST, "dim"))
+            rows.append((f"{host} is away; reconnecting" if (host := self._settings.host) else LOST, "dim"))
         elif self._is_busy and not self._answering:
             state = self._link.state
             rows.append((self._talk.spinner(state.phase if state is not None else ""), "dim"))

@@ -13,6 +13,7 @@ from typing import Any
 from ...client.calls import OpenedAgent
 from ...client.connection import READ_SIZE
 from ...client.following import AgentSubscription, Answered
+from ...client.hosts.looking import Looking
 from ...client.launch import reached
 from ...client.reconnect import RETRY_PAUSE, Reconnect
 from ...client.sdk import Agent
@@ -34,7 +35,8 @@ class ChatLink:
     def __init__(self, agent: Agent | OpenedAgent, settings: Settings, via: str) -> None:
         """`via` is what the daemon is told of who answers here."""
         self.via = via
-        self.following = _followed(agent, via)
+        self._lends_keys = not settings.host
+        self.following = _followed(agent, via, lends_keys=self._lends_keys)
         self.connection: socket.socket | None = None
         self.asked: dict[str, tuple[str, str]] = {}
         """Ops of requests without an answer, and what is kept for each, by their ids."""
@@ -45,10 +47,13 @@ class ChatLink:
         self._settings = settings
         self._unsent = b""
         self._reconnect = Reconnect()
+        self._looking = Looking(settings, ["control"]) if settings.host else None
         self._look_at = 0.0  # when to look for the daemon next
         self._heard_at = 0.0  # when the daemon said something, or had nothing to answer
 
     def close(self) -> None:
+        if self._looking is not None:
+            self._looking.close()
         if self.connection is not None:
             self.connection.close()
             self.connection = None
@@ -56,7 +61,7 @@ class ChatLink:
     def follow(self, opened: OpenedAgent) -> None:
         """Turn to another session."""
         self.close()
-        self.following = _followed(opened, self.via)
+        self.following = _followed(opened, self.via, lends_keys=self._lends_keys)
         self.is_greeted = False
         self.asked.clear()
         self._look_at = 0.0
@@ -112,13 +117,18 @@ class ChatLink:
 
     def _reach(self) -> None:
         self._look_at = time.monotonic() + RETRY_PAUSE
-        try:
-            connection = reached(self._settings.rpc_path, 0)
-        except BlockingIOError:  # so many wait for it that there is no room for one more
-            connection = None
-        if connection is None:
-            self._reconnect.look(self._settings)
-            return
+        if self._looking is not None:
+            connection = self._looking.look()
+            if connection is None:
+                return
+        else:
+            try:
+                connection = reached(self._settings.rpc_path, 0)
+            except BlockingIOError:  # so many wait for it that there is no room for one more
+                connection = None
+            if connection is None:
+                self._reconnect.look(self._settings)
+                return
         connection.setblocking(False)
         self._heard_at = time.monotonic()
         self.connection = connection
@@ -131,6 +141,8 @@ class ChatLink:
         if self.following.ready:
             self.was_lost = True
             self._reconnect.reached()
+            if self._looking is not None:
+                self._looking.reached()
 
     def read(self) -> tuple[list[AgentEvent], list[Answered]]:
         """What came. Raises OSError if the daemon went away, and RequestError if it refuses us."""
@@ -163,9 +175,9 @@ class ChatLink:
         return True
 
 
-def _followed(opened: Agent | OpenedAgent, via: str) -> AgentSubscription:
+def _followed(opened: Agent | OpenedAgent, via: str, *, lends_keys: bool) -> AgentSubscription:
     # what was said before is recalled; in a new session nothing was
     since = opened.cursor if opened.created else None
     found = AgentSubscription(opened.id, since, receipts=True, so_far=True)
-    found.shown, found.via = True, via
+    found.shown, found.via, found.lends_keys = True, via, lends_keys
     return found

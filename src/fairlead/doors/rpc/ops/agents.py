@@ -35,6 +35,7 @@ from ....hosted.room import HostedRoom
 from ....hosted.session import HostedSession
 from ....sessions.inbox import calling_agent
 from ....sessions.session import new_id
+from ....system.files import at_home
 from ....wire.acp import McpServer
 from ....wire.rpc import ErrorCode, fields
 from ....wire.rpc_catalog import OWN_TOPICS, PARAMS
@@ -564,6 +565,7 @@ class AgentOps:
         """The session with a name, or the last one of a directory, or a new one: with our own agent, or with
         another one."""
         caller = call.caller
+        cwd = at_home(cwd) if cwd is not None else None
         session = await self._known(name, cwd or caller.cwd) if name or continue_ else None
         is_new = session is None
         if (by := calling_agent.get()) and (mode is not None or sandbox is False or mcp_servers):

@@ -20,6 +20,7 @@ from ....formats.patterns import Pattern, PatternError, PatternMatch, compiled
 from ....keeper.credentials import AGENT_MARK
 from ....sessions.directory import Directory, NameTaken, NoSession
 from ....sessions.inbox import calling_agent
+from ....system.files import at_home
 from ....terminal.host import HostError, TerminalHost
 from ....terminal.kind import MAX_UNTYPED, TerminalKind
 from ....terminal.lines import Followers, LineFollower, LoggedLines, kept
@@ -177,6 +178,7 @@ class TerminalOps:
         argv: list[str],
         cwd: str = "",
         env: Mapping[Any, Any] | None = None,
+        inherit: bool = False,
         cols: int = DEFAULT_COLS,
         rows: int = DEFAULT_ROWS,
         deferred: bool = False,
@@ -185,13 +187,15 @@ class TerminalOps:
     ) -> Data:
         await self._directory.check_free(name, but=self._kind.name)
         environment = {str(key): str(value) for key, value in (env or os.environ).items()}
+        if inherit:
+            environment = {**os.environ, **environment}
         if agent := calling_agent.get():
             await self._check_sandbox(agent)
             environment[AGENT_MARK] = agent
         session = await self._host.start(
             name,
             argv,
-            cwd=cwd or environment.get("HOME") or "/",
+            cwd=at_home(cwd) or environment.get("HOME") or "/",
             environment=environment,
             cols=cols,
             rows=rows,

@@ -11,6 +11,7 @@ import msgspec
 
 from ....sessions.directory import Directory, NoSession, UnknownSession
 from ....sessions.inbox import calling_agent
+from ....system.files import at_home
 from ....trees.diff import NoDiff, TreeDiff
 from ....trees.making import WorktreeFault
 from ....trees.planning import UndoFault
@@ -124,7 +125,7 @@ class TreeOps:
             with contextlib.suppress(NoSession):
                 if (await self._directory.with_id(agent))[1].more.get("sandbox"):
                     raise outside_sandbox("making a worktree")
-        entered = await self._trees.enter(name, project, branch, revision)
+        entered = await self._trees.enter(name, at_home(project), branch, revision)
         return fields(
             worktree=_row(entered.record),
             created=entered.is_new,
