@@ -44,7 +44,7 @@ def refused(error: RequestError) -> None:
         raise UsageError(why if about in ("regex", "needle") else str(error)) from None
 
 
-class Elsewhere(Exception):
+class RunThere(Exception):
     """A command is to be run on another host."""
 
     def __init__(self, host: str, words: list[str]) -> None:
@@ -316,7 +316,7 @@ def parsed(command: Command, words: Sequence[str]) -> Options:
 
 
 far: Callable[[Command, Sequence[str], dict[str, Any]], None] | None = None
-"""Set by a command line: finds out which host is meant, and takes it off the names. May raise Elsewhere, or
+"""Set by a command line: finds out which host is meant, and takes it off the names. May raise RunThere, or
 SeveralHosts."""
 
 

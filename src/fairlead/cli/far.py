@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ..system import settings as places
 from ..system.settings import HOST_VARIABLE, LOCAL, Settings
 from . import arguments
-from .arguments import Argument, Command, Elsewhere, Failure, Option, SeveralHosts, UsageError
+from .arguments import Argument, Command, Failure, Option, RunThere, SeveralHosts, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Chooser:
         if far == "asks":
             return
         if far == "there":
-            raise Elsewhere(host, [command.name, *_without_host(words, replaced)])
+            raise RunThere(host, [command.name, *_without_host(words, replaced)])
         if self._given is None and not replaced:  # FAIRLEAD_HOST is not for what has no other host
             places.chosen_host = ""
             return
@@ -127,14 +127,14 @@ class Chooser:
                 self._turn, self._is_settled = host, False
                 code = max(code, self._one(main, words))
             return code
-        except Elsewhere as elsewhere:
-            return run_there(elsewhere.host, elsewhere.words)
+        except RunThere as there:
+            return run_there(there.host, there.words)
 
     def _one(self, main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
         try:
             return main(words)
-        except Elsewhere as elsewhere:
-            return run_there(elsewhere.host, elsewhere.words)
+        except RunThere as there:
+            return run_there(there.host, there.words)
         except Exception as error:
             from . import failed
 

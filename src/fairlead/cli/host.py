@@ -164,7 +164,38 @@ def _remove(options: Any, settings: Settings) -> int:
 
 
 def _install(options: Any, settings: Settings) -> int:
-    raise Failure("not yet")
+    from .. import __version__
+    from ..client.hosts import dial, install
+    from .agreed import has_agreed
+    from .far import has_terminal
+
+    [name] = options.names
+    _must_be_known(name, settings)
+    host = dial.find(name, settings)
+    if host is None:
+        raise Failure(f"{name} is a host of the fleet, which has no way to install there: use ssh")
+    found = install.look(host, settings, asks=has_terminal())
+    if not found.python:
+        raise Failure(f"{name} has no Python 3.11 or newer with venv; install one there first")
+    if found.other:
+        how = "update that one, or remove it; nothing was changed"
+        raise Failure(f"{name} has another fairlead at {found.other}: {how}")
+    what = f"updates {found.has}" if found.has else "is new there"
+    into = f"into {found.place} with Python {found.python}, and links in ~/.local/bin"
+    print(f"fairlead {__version__}, as it runs here, {what}: {into}.", file=sys.stderr)
+    print("What it depends on is downloaded by pip there.", file=sys.stderr)
+    if not options.yes:
+        if not has_terminal():
+            raise UsageError("nobody can be asked without a terminal; use --yes")
+        if not has_agreed(f"Install it on {name}?"):
+            return 1
+    version = install.install(host, settings, asks=has_terminal())
+    print(f"{name}: {version} is installed")
+    checked = _tried([name], settings)[0]
+    if checked.state == "up" and checked.version != __version__:
+        how = f"`fairlead -H {name} daemon restart` updates it, sessions keep running"
+        print(f"its daemon is still fairlead {checked.version}: {how}", file=sys.stderr)
+    return 0 if checked.state == "up" else 1
 
 
 def _known(settings: Settings) -> dict[str, Any]:

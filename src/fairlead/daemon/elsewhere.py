@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..client.hosts.table import MAX_HOSTS, Host, hosts, path_of
+from ..client.hosts.table import MAX_HOSTS, KnownHost, hosts, path_of
 from ..doors.rpc.elsewhere import tell
 from ..doors.rpc.handlers import Clients
 from ..system.settings import SettingError, Settings
@@ -49,7 +49,7 @@ class OtherHosts:
         if mark == self._mark or not self._is_open:
             return
         self._mark = mark
-        table: Mapping[str, Host] = {}
+        table: Mapping[str, KnownHost] = {}
         try:
             table = hosts(self._settings)
         except SettingError as error:

@@ -192,7 +192,7 @@ class Dialing:
             except subprocess.TimeoutExpired:
                 pass
         said = _last_said(self._said)
-        return _reason(self.name, code, said, self._search.last_line)
+        return reason(self.name, code, said, self._search.last_line)
 
     def close(self) -> None:
         """Give it up, if the link is not made."""
@@ -227,7 +227,7 @@ _AWAY = (
 """What ssh says of a host that can't be reached now."""
 
 
-def _reason(name: str, code: int | None, said: list[str], noise: str) -> NoDaemon:
+def reason(name: str, code: int | None, said: list[str], noise: str) -> NoDaemon:
     """What is wrong, of what ssh said and how it ended."""
     text = " ".join(said)
     last = said[-1] if said else ""

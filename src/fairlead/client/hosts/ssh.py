@@ -108,6 +108,17 @@ def there(
     ]
 
 
+def script(settings: Settings, host: KnownHost, size: int, *, asks: bool) -> list[str]:
+    """The command that runs a script there: the first bytes of its standard input."""
+    command = [*program(settings), "-T", "-a", "-x", *_options(settings, host.destination, asks=asks)]
+    return [
+        *command,
+        "--",
+        check_destination(host.destination),
+        f"exec sh -c 'eval \"$(dd bs=1 count={size} 2>/dev/null)\"'",
+    ]
+
+
 def far_command(host: KnownHost, words: Sequence[str], *, agent: str = "", terminal: bool = False) -> str:
     """What the shell there gets: one quoted word for sh, in which nothing of ours is left to be interpreted.
 
