@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -119,6 +120,19 @@ def shown(page: Any, scene: Scene, view: str) -> None:
         page.get_by_text("You watch").wait_for()
 
 
+SIDEWAYS = """() => [...document.querySelectorAll("main, main > *")]
+    .filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.className)"""
+"""The views that have to be scrolled sideways."""
+CUT_OFF = """() => [...document.querySelectorAll("main *")].filter((node) => {
+    const { right, width } = node.getBoundingClientRect();
+    if (!width || right <= innerWidth + 1) return false;
+    for (let above = node; above && above.id !== "main"; above = above.parentElement)
+        if (getComputedStyle(above).overflowX !== "visible" || above.closest("svg")) return false;
+    return true;
+}).map((node) => node.outerHTML.slice(0, 120))"""
+"""What of a view can't be seen, nor be scrolled to."""
+
+
 @pytest.mark.parametrize("view", READY)
 @pytest.mark.parametrize("phone", [False, True], ids=["laptop", "phone"])
 def test_a_view_has_no_serious_fault_for_who_cannot_see_and_fits(
@@ -137,6 +151,8 @@ def test_a_view_has_no_serious_fault_for_who_cannot_see_and_fits(
         ]
         assert serious == [], "light" if light else "dark"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate(CUT_OFF) == []
+        assert page.evaluate(SIDEWAYS) == []
         if os.environ.get("FAIRLEAD_IMAGES") and light == (view in ("changes", "reports")):
             path = IMAGES / f"web-{view}-{'phone' if phone else 'laptop'}.png"
             path.parent.mkdir(exist_ok=True)
@@ -391,6 +407,32 @@ def test_a_command_becomes_words(scene: Scene, browser: Chromium) -> None:
         "it's": ["sh", "-c", "it's"],
     }.items():
         assert module(page, "start.js", "argvOf", command) == words, command
+
+
+def test_reports_say_how_projects_and_sessions_stand(scene: Scene, browser: Chromium) -> None:
+    page = browser.page(scene.console, None, phone=True)
+    waiting: list[Any] = []
+
+    def held(route: Any) -> None:
+        waiting.append(route)
+
+    page.route("**/api/ops/session_list", held)  # names come later
+    page.goto(scene.console.link())
+    page.wait_for_url(re.compile(r"/(#.*)?$"))
+    shown(page, scene, "reports")
+    scene.console.hosting.until(lambda: page.evaluate("1") == 1 and bool(waiting))
+    page.unroute("**/api/ops/session_list")  # which lets them go on
+    page.locator("details.report").first.get_by_text("roses").wait_for()
+    standing = page.get_by_role("list", name="How projects stand")
+    standing.get_by_text("VERIFIED").wait_for()
+    standing.get_by_text("1 earlier report").wait_for()
+    standing.get_by_role("button", name="roses").click()
+    chosen = page.get_by_label("Whose reports")
+    assert chosen.input_value() == f"s{scene.agent}"
+    standing.get_by_role("button", name="~/garden").click()
+    assert chosen.input_value().endswith("/garden")
+    assert page.locator("details.report").count() == 2
+    page.context.close()
 
 
 def test_a_card_says_what_an_agent_has_used(scene: Scene, browser: Chromium) -> None:

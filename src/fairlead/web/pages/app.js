@@ -95,6 +95,7 @@ function drawNav() {
   else navigator.clearAppBadge?.().catch(() => {});
 }
 
+const BRIEF = new Set(["idle", "unknown"]); // states that only the dot shows, so that names have room
 const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5 };
 
 function drawSide() {
@@ -115,7 +116,7 @@ function drawSide() {
             { href: `#/s/${encodeURIComponent(row.id)}`, "aria-current": isHere ? "page" : null, title: oneLine(row.waits_for || row.what, 200) },
             el(`i.dot.${state}`, { "aria-hidden": "true" }),
             el("span.side-name", visible(row.name)),
-            el("span.side-state", `${state}${age ? ` ${age}` : ""}`),
+            el("span.side-state", BRIEF.has(state) ? el("span.only-heard", `${state} `) : `${state} `, age),
           ),
       };
     }),

@@ -22,10 +22,15 @@ export function chart(reports, press) {
       svg(`text.label.${rung}`, { x: LEFT - 8, y: y(rung) + 4, "text-anchor": "end" }, verdictWord(rung)),
     );
   }
-  const count = end > start ? (isNarrow ? 3 : 5) : 1;
+  const count = shown.length ? (end > start ? (isNarrow ? 3 : 5) : 1) : 0;
+  let before = "";
   for (let number = 0; number < count; number += 1) {
+    const isLast = number === count - 1;
     const time = start + ((end - start) * number) / Math.max(1, count - 1);
-    picture.append(svg("text.tick", { x: x(time), y: HEIGHT - 8, "text-anchor": "middle" }, shown.length ? moment(time, end - start < 600) : ""));
+    const words = moment(time, end - start < 600);
+    if (words === before) continue;
+    before = words;
+    picture.append(svg("text.tick", { x: isLast && number ? width - RIGHT : x(time), y: HEIGHT - 8, "text-anchor": isLast && number ? "end" : "middle" }, words));
   }
   const bySession = new Map();
   for (const each of shown) bySession.set(each.session_id, [...(bySession.get(each.session_id) ?? []), each]);

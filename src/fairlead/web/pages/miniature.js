@@ -111,6 +111,7 @@ async function draw(node, row) {
     fill(node, screenPicture(screen));
   } else {
     const { lines } = await op("session_lines", { session_id: row.id, limit: LINES });
+    if (!lines.some((line) => line.trim())) return fill(node, el("p.last-words.dim", "Nothing has been said yet."));
     fill(node, el("pre.last-words", lines.slice(-LINES).map((line) => `${oneLine(line, 140)}\n`)));
   }
 }

@@ -13,7 +13,7 @@ export class Pictures {
   node = el("div.pictures", { hidden: true });
   #chosen = []; // {name, mime_type, data, size, address}
   #file = el("input", { type: "file", accept: KINDS.join(","), multiple: true, hidden: true, "aria-hidden": "true", tabindex: "-1", onchange: () => this.#took([...this.#file.files]) });
-  button = el("span.picture-button", this.#file, button("＋", () => this.#file.click(), { class: "quiet", "aria-label": "Add a picture", title: "Add a picture; it can also be pasted or dropped here" }));
+  button = el("span.picture-button", this.#file, button("+", () => this.#file.click(), { class: "quiet", "aria-label": "Add a picture", title: "Add a picture; it can also be pasted or dropped here" }));
 
   constructor(area) {
     area.addEventListener("paste", (event) => this.#from(event, event.clipboardData));

@@ -3,7 +3,7 @@
 import { op } from "./api.js";
 import { board } from "./board.js";
 import { chart } from "./chart.js";
-import { el, fill, keep } from "./dom.js";
+import { button, el, fill, keep } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { counted, moment, money, oneLine, place, span, verdictWord, visible } from "./words.js";
 
@@ -14,6 +14,7 @@ export function reportsView() {
   const body = el("div");
   const node = el("div.reports", el("header.view-head", el("h1", "Reports"), el("span.grow"), by), body);
   let reports = [];
+  let named = "";
 
   async function load() {
     try {
@@ -22,6 +23,20 @@ export function reportsView() {
       fill(body, el("p.empty", visible(refused.message)));
       return;
     }
+    drawChoices();
+    draw();
+  }
+
+  // Names come with the sessions, which may be known later than the reports.
+  function renamed() {
+    const names = reports.map((each) => nameOf(each.session_id)).join("\n");
+    if (names === named) return;
+    drawChoices();
+    draw();
+  }
+
+  function drawChoices() {
+    named = reports.map((each) => nameOf(each.session_id)).join("\n");
     const chosen = by.value;
     const projects = [...new Set(reports.map((each) => each.project))].filter(Boolean).sort();
     const sessions = [...new Set(reports.map((each) => each.session_id))];
@@ -32,15 +47,29 @@ export function reportsView() {
       el("optgroup", { label: "Session" }, sessions.map((each) => el("option", { value: `s${each}` }, nameOf(each)))),
     );
     by.value = chosen;
-    draw();
   }
 
   function draw() {
     const [kind, key] = [by.value[0], by.value.slice(1)];
-    drawReports(body, reports.filter((each) => !kind || (kind === "p" ? each.project : each.session_id) === key), true);
+    drawReports(body, reports.filter((each) => !kind || (kind === "p" ? each.project : each.session_id) === key), choose);
   }
 
-  return { node, begin: load, close: followed(load) };
+  function choose(value) {
+    by.value = value;
+    draw();
+    by.focus();
+  }
+
+  const unfollow = followed(load);
+  board.addEventListener("sessions", renamed);
+  return {
+    node,
+    begin: load,
+    close() {
+      board.removeEventListener("sessions", renamed);
+      unfollow();
+    },
+  };
 }
 
 export function reportsPane(id) {
@@ -49,7 +78,7 @@ export function reportsPane(id) {
   async function load() {
     try {
       const { reports } = await op("verify_reports", { session_id: id, limit: LIMIT });
-      drawReports(node, reports, false);
+      drawReports(node, reports, null);
     } catch (refused) {
       fill(node, el("p.empty", visible(refused.message)));
     }
@@ -69,7 +98,35 @@ function nameOf(id) {
   return visible(board.sessions.get(id)?.name ?? id.slice(0, 8));
 }
 
-function drawReports(node, reports, withSession) {
+// How each project and each of its sessions stands by its last report; a press shows only its reports.
+function standing(newest, choose) {
+  const projects = new Map();
+  for (const each of newest) {
+    const sessions = projects.get(each.project) ?? projects.set(each.project, new Map()).get(each.project);
+    sessions.set(each.session_id, [...(sessions.get(each.session_id) ?? []), each]);
+  }
+  return el(
+    "ul.standing",
+    { "aria-label": "How projects stand" },
+    [...projects].map(([project, sessions]) =>
+      el(
+        "li",
+        button(place(project || "no project"), () => choose(`p${project}`), { class: "quiet standing-project" }),
+        [...sessions].map(([id, [last, ...older]]) =>
+          el(
+            "span.standing-session",
+            button(nameOf(id), () => choose(`s${id}`), { class: "quiet" }),
+            el(`span.verdict.${last.confidence}${last.stale ? ".stale" : ""}`, { title: oneLine(last.summary, 200) }, verdictWord(last.confidence)),
+            el("span.dim", `${moment(last.time)}${older.length ? `, ${counted(older.length, "earlier report")}` : ""}`),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function drawReports(node, reports, choose) {
+  const withSession = Boolean(choose);
   if (!reports.length) {
     fill(node, el("div.empty", el("p", "No reports yet."), el("p.dim", "`fairlead verify NAME -- pytest -q` checks the work after every turn.")));
     return;
@@ -85,8 +142,8 @@ function drawReports(node, reports, withSession) {
     found.scrollIntoView({ block: "center" });
     found.querySelector("summary").focus({ preventScroll: true });
   };
-  fill(node.querySelector(".chart-place"), chart(reports, show), el("p.dim", counted(reports.length, "report")));
-  keep(list, newest.map((each) => ({ key: key(each), mark: `${each.stale}${withSession}`, make: () => reportRow(each, withSession) })));
+  fill(node.querySelector(".chart-place"), chart(reports, show), el("p.dim", counted(reports.length, "report")), choose && standing(newest, choose));
+  keep(list, newest.map((each) => ({ key: key(each), mark: `${each.stale}${withSession && nameOf(each.session_id)}`, make: () => reportRow(each, withSession) })));
 }
 
 function reportRow(report, withSession) {

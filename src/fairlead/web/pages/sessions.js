@@ -8,7 +8,7 @@ import { recall, remember } from "./remembered.js";
 import { startDialog } from "./start.js";
 import { bytes, money, oneLine, place, since, tokens, verdictWord, visible } from "./words.js";
 
-const FILTERS = ["all", "waiting", "done", "working", "idle", "ended"];
+const FILTERS = ["all", "waiting", "done", "working", "idle", "unknown", "ended"];
 const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5 };
 
 export function sessionsView() {
