@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from fairlead.client.connection import DaemonConnection
 from fairlead.client.sdk import Host
 from fairlead.system.settings import Settings
+from fairlead.terminal.turns import FORMER, MAX_FORMER
 from fairlead.verify.report import Confidence, Report, Status
 from fairlead.verify.store import ReportStore
 from tests.hosting import WAIT, Hosting
@@ -202,3 +204,47 @@ def test_reports_are_plotted_by_project_and_by_session(hosting: Hosting, tmp_pat
     )
     assert dumb.stdout.isascii()
     assert "left  #=-._" in dumb.stdout
+
+
+def test_the_turns_of_a_terminal_that_is_gone_are_told_by_its_name(hosting: Hosting, tmp_path: Path) -> None:
+    def had_turn(prompt: str) -> None:
+        hosting.start("faded", "exec cat", "--cwd", str(tmp_path))
+        for event in ("start", "stop"):
+            hosting.ask("terminal_turn", name="faded", event=event, agent="other", prompt=prompt)
+
+    had_turn("water the beds")
+    hosting.run("stop", "faded")
+    answer = told(hosting, "faded")
+    assert [each["prompt"] for each in answer["turns"]] == ["water the beds"]
+    row = answer["session"]
+    assert (row["name"], row["state"], row["project"]) == ("faded", "ended", str(tmp_path))
+    shown = hosting.run("timeline", "faded").stdout
+    assert "faded" in shown.splitlines()[0]
+    assert "#1 water the beds" in shown
+    hosting.kill_daemon()
+    assert told(hosting, "faded")["total"] == 1
+    hosting.start("faded", "exec cat")
+    nothing = hosting.run("timeline", "faded", check=False)
+    assert (nothing.returncode, nothing.stdout) == (1, "")  # this one has had none
+    hosting.run("stop", "faded")
+    had_turn("mow the lawn")
+    hosting.run("stop", "faded")
+    assert [each["prompt"] for each in told(hosting, "faded")["turns"]] == ["mow the lawn"]
+    for name in ("never", "../turns/faded", "faded/"):
+        missing = hosting.run("timeline", name, check=False)
+        assert (missing.returncode, "no session" in missing.stderr) == (1, True), missing.stderr
+
+
+def test_the_turns_of_so_many_that_are_gone_are_kept(hosting: Hosting, tmp_path: Path) -> None:
+    aside = Path(Settings(hosting.environment).state_dir, "turns", FORMER)
+    aside.mkdir(parents=True, exist_ok=True)
+    for number in range(MAX_FORMER + 5):
+        (aside / f"old-{number}.json").write_text("{}")
+        os.utime(aside / f"old-{number}.json", (number, number))
+    hosting.start("newest", "exec cat")
+    for event in ("start", "stop"):
+        hosting.ask("terminal_turn", name="newest", event=event, agent="other", prompt="go")
+    hosting.run("stop", "newest")
+    hosting.until(lambda: len(list(aside.iterdir())) <= MAX_FORMER)
+    assert told(hosting, "newest")["total"] == 1
+    assert not (aside / "old-0.json").exists()

@@ -34,15 +34,22 @@ def main(arguments: Sequence[str]) -> int:
 
     import time
 
-    from ..client.connection import DaemonConnection
+    from ..client.connection import DaemonConnection, RequestError
     from .columns import terminal_width
     from .kinds import say_which
 
     with DaemonConnection() as control:
-        found = control.ask("session_find", name=options.name)
-        say_which(options.name, found)
-        session = found["session"]
-        answer = control.ask("timeline", session_id=session["id"], limit=options.turns)
+        try:
+            found = control.ask("session_find", name=options.name)
+        except RequestError as error:
+            if error.code != "request/not-found":
+                raise
+            answer = control.ask("timeline", name=options.name, limit=options.turns)  # it may be gone
+            session = answer["session"]
+        else:
+            say_which(options.name, found)
+            session = found["session"]
+            answer = control.ask("timeline", session_id=session["id"], limit=options.turns)
     if options.json:
         import json
 

@@ -126,12 +126,27 @@ class HooksTold(NamedTuple):
     """and the last tools."""
 
 
+class FormerTurns(NamedTuple):
+    """The turns of a session that is gone, as hooks told them."""
+
+    id: str
+    project: str
+    agent: str
+    file: str
+    began: float
+    turns: Sequence[Turn]
+    tools: Sequence[HookedTool]
+
+
 @runtime_checkable
 class ToldByHooks(Protocol):
     """A kind whose files don't tell all: what hooks and receipts know of a session's turns."""
 
     def told_by_hooks(self, id: str) -> HooksTold:
         """What is known of a session. Raises NoSession."""
+
+    def former(self, id: str) -> FormerTurns | None:
+        """What is known of the last session of this id that is gone. Reads a file."""
 
 
 class _Line(Struct, rename="camel"):

@@ -15,7 +15,7 @@ from ..formats.shown import one_line
 from ..sessions.directory import NoSession, NotSupported, Summary
 from ..sessions.feed import Exited, Feed, Signalled
 from ..sessions.session import PastPrompt, Prompt, PromptStage, Receipt, new_id
-from ..sessions.timeline import HooksTold
+from ..sessions.timeline import FormerTurns, HooksTold
 from ..system import processes
 from .host import HostError, TerminalHost
 from .lines import kept
@@ -153,6 +153,9 @@ class TerminalKind:
         live, queue = self._turns.seen(id), self._prompts.get(id)
         prompts = queue.timed if queue is not None else ()
         return HooksTold(live, prompts, tuple(live.known.tools) if live is not None else ())
+
+    def former(self, id: str) -> FormerTurns | None:
+        return self._turns.former(id)
 
     async def reached(self, id: str, prompt: str, stage: PromptStage) -> None:
         queue = self._prompts.of(self._session(id))

@@ -24,7 +24,7 @@ from ..sessions import feed
 from ..sessions.endings import SessionEnding, ending_in
 from ..sessions.feed import Feed
 from ..sessions.inbox import calling_agent
-from ..sessions.timeline import MAX_TOOLS, HookedTool
+from ..sessions.timeline import MAX_TOOLS, FormerTurns, HookedTool
 from ..system.files import replace_file
 from ..system.opening import read_file
 from ..system.processes import depth_below, foreground, running
@@ -49,6 +49,8 @@ MAX_EARLIER = 200
 """and of each before these."""
 MAX_KNOWN = 64 * 1024 * 1024
 """How many bytes of the file are read in which a session's turns are kept: older daemons wrote large ones."""
+FORMER, MAX_FORMER = "former", 200
+"""Where the turns of sessions are that are gone, and of how many."""
 MAX_TITLE = 160
 """How many characters of a tool's name, and of a call's id, are kept."""
 MAX_STOP_WAIT = 3600.0
@@ -89,6 +91,8 @@ class KnownTurns(corrections.KnownAgentInput, kw_only=True):
 
     began: float
     """When the session began: another one of the same name is another session."""
+    project: str = ""
+    """The directory that it was started in."""
     turns: list[TerminalTurn] = field(default_factory=list)
     ended: float = 0.0
     """When the last turn ended, in seconds since 1970."""
@@ -322,7 +326,28 @@ class TerminalTurns:
         if self._live.pop(session.id, None) is not None:
             self._feed.post(feed.Closed(session.id))
             with contextlib.suppress(OSError):
-                os.unlink(self._path(session))
+                self._lay_aside(session)
+
+    def _lay_aside(self, session: TerminalSession) -> None:
+        """Keep what is known of a session's turns for its timeline, as long as few others have gone since."""
+        aside = f"{self._directory}/{FORMER}"
+        os.makedirs(aside, mode=0o700, exist_ok=True)
+        os.replace(self._path(session), f"{aside}/{session.id}.json")
+        with os.scandir(aside) as found:
+            kept = sorted(((each.stat().st_mtime, each.path) for each in found), reverse=True)
+        for _, path in kept[MAX_FORMER:]:
+            os.unlink(path)
+
+    def former(self, id: str) -> FormerTurns | None:
+        """The turns of the last session of this name that is gone. Reads a file."""
+        if not id or "/" in id or not id.isprintable():  # no name of a session, and perhaps another file
+            return None
+        for path in (f"{self._directory}/{FORMER}/{id}.json", f"{self._directory}/{id}.json"):
+            if (known := _read(path)) is not None:
+                return FormerTurns(
+                    id, known.project, known.agent, known.file, known.began, known.turns, known.tools
+                )
+        return None
 
     async def report(
         self,
@@ -453,6 +478,7 @@ class TerminalTurns:
         if found is None or found.known.began != session.started_at:
             path = self._path(session)
             known = _read(path, session.started_at) or KnownTurns(began=session.started_at)
+            known.project = session.cwd
             submitter = self._submitters.of(session)
             found = LiveTerminal(submitter, known, path, self._feed, self._begin_wait)
             self._live[session.id] = found
@@ -480,9 +506,10 @@ def bounded(turns: Sequence[TerminalTurn]) -> list[TerminalTurn]:
     return found[::-1]
 
 
-def _read(path: str, began: float) -> KnownTurns | None:
+def _read(path: str, began: float | None = None) -> KnownTurns | None:
+    """What is known, if it is of the session that began then, or of any."""
     try:
         known = msgspec.json.decode(read_file(path, MAX_KNOWN), type=KnownTurns)
     except (OSError, msgspec.DecodeError):
         return None
-    return known if known.began == began else None
+    return known if began in (None, known.began) else None

@@ -6,15 +6,19 @@ Files and reports are read in threads, for one request after the other.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from ....sessions.directory import Directory, Kind, NotSupported
+from ....sessions.directory import Directory, Kind, NotSupported, UnknownSession
 from ....sessions.inbox import Inbox
-from ....sessions.session import Session
+from ....sessions.session import Session, Turn
 from ....sessions.timeline import (
     MAX_TEXT,
     MAX_TURNS,
     TURNS,
+    HookedTool,
     HooksTold,
+    TimedPrompt,
     TimedTurn,
     ToldByHooks,
     TurnStep,
@@ -37,6 +41,19 @@ MAX_ASIDE = 100
 _NOTHING = HooksTold(None, (), ())
 
 
+class _Past(NamedTuple):
+    """What a timeline is made of."""
+
+    id: str
+    row: Data
+    turns: Sequence[Turn]
+    file: str
+    began: float
+    tools: Sequence[HookedTool] = ()
+    prompts: Sequence[TimedPrompt] = ()
+    is_working: bool = False
+
+
 class TimelineOps:
     """What happened in the sessions of a directory, with the questions of an inbox and the reports."""
 
@@ -48,31 +65,46 @@ class TimelineOps:
 
     @op
     async def timeline(self, call: Call, name: str = "", limit: int = TURNS) -> Data:
-        kind, found = (await meant(self._directory, call, name))[0]
-        told = kind.told_by_hooks(found.id) if isinstance(kind, ToldByHooks) else _NOTHING
-        live = told.live if isinstance(kind, ToldByHooks) else await _live(kind, found.id)
-        all_turns = list(live.turns) if live is not None else []
-        wanted = all_turns[-max(1, min(limit, MAX_TURNS)) :]
-        path = live.file if live is not None else ""
+        past = await self._past(call, name)
+        wanted = past.turns[-max(1, min(limit, MAX_TURNS)) :]
         async with self._reading:
-            turns, known = await asyncio.to_thread(read_turns, path, wanted)
-            began = (found.started_at or 0.0) if live is None else live.began
-            reports, pending = await self._store.thread.run(lambda: self._checks(found.id, began))
-        if turns and live is not None and live.is_working:
+            turns, known = await asyncio.to_thread(read_turns, past.file, wanted)
+            reports, pending = await self._store.thread.run(lambda: self._checks(past.id, past.began))
+        if turns and past.is_working:
             turns[-1].outcome, turns[-1].ended = "working", 0.0
-        join_tools(turns, told.tools)
-        join_prompts(turns, told.prompts)
-        is_cut = len(all_turns) > len(turns)
-        aside = join_questions(turns, known, self._inbox.asked_in(found.id), is_cut=is_cut)
+        join_tools(turns, past.tools)
+        join_prompts(turns, past.prompts)
+        is_cut = len(past.turns) > len(turns)
+        aside = join_questions(turns, known, self._inbox.asked_in(past.id), is_cut=is_cut)
         _join_checks(turns, reports, pending)
         bounded(turns)
         trim(aside, MAX_ASIDE)
         return fields(
-            session=row_of(found),
+            session=past.row,
             turns=[{**_known(each), **fields(steps=list(map(_known, each.steps)))} for each in turns],
-            total=len(all_turns),
+            total=len(past.turns),
             aside=[_known(each) for each in aside],
         )
+
+    async def _past(self, call: Call, name: str) -> _Past:
+        """The session that is meant, or the last one of its name that is gone. Raises NoSession, OpError."""
+        try:
+            kind, found = (await meant(self._directory, call, name))[0]
+        except UnknownSession:
+            for each in self._directory.kinds:
+                word = name or call.session_id or ""
+                if isinstance(each, ToldByHooks) and (gone := await asyncio.to_thread(each.former, word)):
+                    known = {"kind": each.name, "project": gone.project, "agent": gone.agent}
+                    gone_row = fields(id=gone.id, name=gone.id, state="ended", **known)
+                    return _Past(gone.id, gone_row, list(gone.turns), gone.file, gone.began, gone.tools)
+            raise
+        told = kind.told_by_hooks(found.id) if isinstance(kind, ToldByHooks) else _NOTHING
+        live = told.live if isinstance(kind, ToldByHooks) else await _live(kind, found.id)
+        row = row_of(found)
+        if live is None:
+            return _Past(found.id, row, [], "", found.started_at or 0.0, told.tools, told.prompts)
+        turns, is_working = list(live.turns), live.is_working
+        return _Past(found.id, row, turns, live.file, live.began, told.tools, told.prompts, is_working)
 
     def _checks(self, id: str, began: float) -> tuple[list[ListedReport], list[Pending]]:
         reports = self._store.list(session_id=id, since=began or None, limit=MAX_REPORTS)
