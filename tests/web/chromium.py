@@ -25,9 +25,9 @@ FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 """There is no sandbox for root, and machines of tests have little shared memory."""
 HARMLESS = re.compile(
     r"GPU stall due to ReadPixels|task queue exceeded allotted deadline|GroupMarkerNotSet"
-    r"|404 \(Not Found\) \(.*/session_(find|lines|seen)\)"
+    r"|404 \(Not Found\) \(.*/(session_(find|lines|seen)|approval_seen)\)"
 )
-"""What drivers say about their speed, and that a session was gone when a page looked at it."""
+"""What drivers say about their speed, and that a session or question was gone when a page looked at it."""
 
 
 class Chromium:

@@ -209,6 +209,25 @@ def test_without_push_the_page_notifies_itself_and_says_why(
     owner.shown(0)
 
 
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("delete window.Notification", "has no notifications"),
+        ("Object.defineProperty(Notification, 'permission', { get: () => 'denied' })", "does not allow"),
+        ("Object.defineProperty(window, 'isSecureContext', { get: () => false })", "only over https"),
+    ],
+    ids=["without", "denied", "insecure"],
+)
+def test_a_browser_that_can_not_notify_says_why(
+    console: ConsoleHosting, browser: Chromium, script: str, why: str
+) -> None:
+    page = browser.page(console)
+    page.context.add_init_script(script)
+    page.reload()
+    page.get_by_role("button", name="Notify me").click()
+    page.locator("#notes").get_by_text(why).wait_for()
+
+
 def test_what_nobody_should_push_shows_nothing_foreign(console: ConsoleHosting, browser: Chromium) -> None:
     owner = Page(browser, console)
     owner.deliver({"title": "x" * 5000, "go": "https://evil.example/", "tag": "t"})

@@ -4,7 +4,7 @@
 import { get, post } from "./api.js";
 import { board } from "./board.js";
 import { button, el, fill } from "./dom.js";
-import { attempt, mayNotify } from "./notices.js";
+import { attempt, mayNotify, note } from "./notices.js";
 import { recall, remember } from "./remembered.js";
 import { visible } from "./words.js";
 
@@ -13,7 +13,13 @@ const WAY = "notify"; // what is remembered: push, page, off
 
 export const notifyWay = () => (mayNotify() ? recall(WAY, "page") : "off");
 
-const isPossible = () => "Notification" in window && (notifyWay() !== "off" || Notification.permission !== "denied");
+// Why this browser shows no notifications at all; empty if it may.
+function bar() {
+  if (!isSecureContext) return "Browsers allow notifications only over https, or at localhost of this machine.";
+  if (!("Notification" in window)) return "This browser has no notifications; an iPhone has them once the console is on its home screen.";
+  if (Notification.permission === "denied") return "This browser does not allow notifications from here; its settings for this site do.";
+  return "";
+}
 
 // The bytes of a key in base64url.
 function bytesOf(text) {
@@ -64,7 +70,7 @@ async function unsubscribe() {
 
 // Begin to tell; returns why it is not by push.
 async function begin() {
-  if ((await Notification.requestPermission()) !== "granted") throw new Error("This browser does not allow notifications from here.");
+  if ((await Notification.requestPermission()) !== "granted") throw new Error(bar() || "Notifications were not allowed.");
   try {
     await subscribe();
     remember(WAY, "push");
@@ -94,7 +100,8 @@ export async function renewPush() {
 
 // The button in the bar: it begins, or says how it is.
 export function notifyButton(redraw) {
-  if (!isPossible() || board.me.role === "watcher") return null;
+  if (board.me.role === "watcher") return null;
+  if (bar()) return button("Notify me", () => note(bar()), { class: "quiet" });
   if (notifyWay() === "off") {
     const start = async () => {
       await attempt(begin);
