@@ -50,9 +50,16 @@ def see(control: DaemonConnection, token: str) -> Row:
     return found
 
 
+_SHOWN = (
+    *("token", "kind", "session_id", "session_name", "project", "title", "summary", "reason", "options"),
+    *("labels", "takes_text", "asked_at", "lost"),
+)
+"""What is shown of a question, but for what may be long."""
+
+
 def is_same(question: Row, listed: Row) -> bool:
     """Whether a list has a question as it was shown; of what is long it may have less."""
-    return {**question, "preview": ""} == {**listed, "preview": ""}
+    return all(question.get(name) == listed.get(name) for name in _SHOWN)
 
 
 def settle(control: DaemonConnection, question: Row, answer: str, text: str) -> str:
@@ -61,7 +68,7 @@ def settle(control: DaemonConnection, question: Row, answer: str, text: str) -> 
         [now] = control.ask("approvals", token=question["token"])["approvals"]
     except RequestError as error:
         raise NotDone(f"it is not open any more ({error})") from None
-    if now != question:
+    if not is_same(question, now) or now["preview"] != question["preview"]:
         raise NotDone("it has changed meanwhile; y shows what it is now")
     option = answer if answer not in ("allow", "always", "deny") else None
     settled = control.ask(
@@ -253,6 +260,9 @@ _TOLD: dict[str, Callable[[Row], tuple[str, str]]] = {
 
 def told(topic: str, data: Row) -> tuple[str, str] | None:
     """What the log has of an event, and in which colour; None if nothing."""
+    if topic == "hosts/state":
+        why = f": {data['why']}" if data["why"] else ""
+        return f"the host {data['host']} is {data['state']}{why}", ""
     make = _TOLD.get(topic.partition("/")[2])
     return make(data) if make is not None else None
 

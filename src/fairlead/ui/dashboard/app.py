@@ -24,6 +24,7 @@ from textual.screen import Screen
 from ...client.calls import RequestError
 from ...client.connection import DaemonConnection
 from ...formats.shown import clean, one_line
+from ..needs import host_of, own_id
 from ..plot import Look
 from . import acts
 from .board import WHEEL, Board
@@ -170,8 +171,8 @@ class Dashboard(App[int]):
 
     def _take(self, news: News) -> None:
         match news:
-            case ListNews(rows, questions):
-                self.model.listed(rows, questions)
+            case ListNews(rows, questions, hosts):
+                self.model.listed(rows, questions, hosts)
                 self._select_awaited()
                 self._has_changed = True
             case QuestionNews(questions):
@@ -433,7 +434,7 @@ class Dashboard(App[int]):
         """Attach to the session's terminal, or open its chat, in this terminal; then go on."""
         if (entry := self._session()) is None:
             return
-        if entry.id == os.environ.get("FAIRLEAD_SESSION"):
+        if not host_of(entry.row) and own_id(entry.row) == os.environ.get("FAIRLEAD_SESSION"):
             self.say("this is the session that you are in")
             return
         self._run(["attach", entry.id])

@@ -166,6 +166,9 @@ class Board:
             facts.append(self.look.paint("yellow", f"{counts['wait']} need{'s'[counts['wait'] > 1 :]} you"))
         if counts["work"]:
             facts.append(f"{counts['work']} working")
+        if model.away:
+            are = "is" if len(model.away) == 1 else "are"
+            facts.append(self.look.paint("yellow", f"{', '.join(model.away)} {are} away"))
         if model.hidden:
             facts.append(f"{counted(model.hidden, 'command')} of agents")
         if model.filter or self.typing:

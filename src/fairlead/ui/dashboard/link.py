@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...client.calls import RequestError
@@ -22,6 +22,7 @@ from ...client.streams import Events
 from ...events import Event, SessionState
 from ...system.settings import Settings
 from ...wire.rpc_catalog import TOPICS
+from ..needs import is_away
 
 GATHER = 0.1
 """Seconds for which what happens is gathered before the list is asked for."""
@@ -45,7 +46,7 @@ MAX_ACTS = 16
 """How many things that a person asked for may be under way."""
 
 _FOLLOWED = tuple(
-    topic for topic in TOPICS if topic.startswith("sessions/") and topic not in ("sessions/said",)
+    topic for topic in TOPICS if topic.startswith(("sessions/", "hosts/")) and topic not in ("sessions/said",)
 )
 
 
@@ -54,6 +55,8 @@ class ListNews(NamedTuple):
 
     rows: list[dict[str, Any]]
     questions: list[dict[str, Any]]
+    hosts: Sequence[dict[str, Any]] = ()
+    """The other hosts."""
 
 
 class QuestionNews(NamedTuple):
@@ -167,7 +170,7 @@ class Link:
         def run() -> None:
             result, error = None, None
             try:
-                with DaemonConnection(self._settings, via="dashboard") as control:
+                with DaemonConnection(self._settings, via="dashboard", hosts=True) as control:
                     result = do(control)
             except Exception as caught:  # a person is told, whatever it is
                 error = caught
@@ -222,7 +225,7 @@ class _Watcher:
                 start = reconnect is None or reconnect.may_start
                 with (
                     DaemonConnection(self._settings, start=start) as control,
-                    Events(Watching(_FOLLOWED), self._settings) as events,
+                    Events(Watching(_FOLLOWED, hosts=True), self._settings) as events,
                 ):
                     self._list(control)
                     self._tell(Trouble("", RECONNECTED if reconnect is not None else ""))
@@ -247,12 +250,13 @@ class _Watcher:
         began = time.monotonic()
         self.is_stale = False
         with self.clock:
-            answer = control.ask("session_list")
-            rows, questions = answer["sessions"], []
+            answer = control.ask("session_list", hosts=True)
+            rows, questions, hosts = answer["sessions"], [], answer.get("hosts") or ()
             self._waits = bool(answer["questions"]) or any(each["waits_for"] for each in rows)
+            self._waits = self._waits or any(each["questions"] for each in hosts)
             if self._waits or any((each.get("verdict") or {}).get("escalated") for each in rows):
-                questions = control.ask("approvals")["approvals"]
-        self._tell(ListNews(rows, questions))
+                questions = _questions(control)
+        self._tell(ListNews(rows, questions, hosts))
         ended = time.monotonic()
         self._list_at = ended + max(GATHER, SHARE * (ended - began))
         uncounted = any("changed" not in (each.get("worktree") or {"changed": 0}) for each in rows)
@@ -276,7 +280,7 @@ class _Watcher:
                 break
         if asks:
             with self.clock:
-                questions = control.ask("approvals")["approvals"]
+                questions = _questions(control)
             self._tell(QuestionNews(questions))
         if self.is_stale and time.monotonic() >= self._list_at:
             self._list(control)
@@ -284,6 +288,9 @@ class _Watcher:
     def _took(self, event: Event) -> bool:
         """Something happened. True if questions may have been asked or answered."""
         if event.topic == "sessions/questions":
+            return True
+        if event.topic == "hosts/changed":
+            self.is_stale = True
             return True
         self._tell(EventNews(time.time(), event.topic, event))
         if not isinstance(event, SessionState):
@@ -293,6 +300,12 @@ class _Watcher:
             self.is_stale = True
         had, self._waits = self._waits, self._waits or event.state == "waits"
         return had or self._waits
+
+
+def _questions(control: DaemonConnection) -> list[dict[str, Any]]:
+    """All that can be answered now: not what was asked on a host that is away."""
+    found = control.ask("approvals", hosts=True)["approvals"]
+    return [each for each in found if not is_away(each)]
 
 
 class _Previewer:
@@ -329,7 +342,7 @@ class _Previewer:
     def run(self) -> None:
         while not self._is_closed.is_set():
             try:
-                with DaemonConnection(self._settings, start=False) as control:
+                with DaemonConnection(self._settings, start=False, hosts=True) as control:
                     self._follow(control)
             except (ConnectionError, TimeoutError, OSError):  # the watcher says so
                 self._is_closed.wait(RETRY)
@@ -345,6 +358,8 @@ class _Previewer:
                     found = _preview(control, wish)
             except RequestError as error:
                 found = Previewed(wish.key, [], wish.has_screen, str(error))
+            except (TypeError, KeyError, AttributeError):  # the daemon of another host says what it likes
+                found = Previewed(wish.key, [], wish.has_screen, "the answer makes no sense")
             is_new = found != self._shown
             gap = LEAST_GAP if is_new else min(MOST_GAP, gap * 1.5)
             if is_new:
@@ -368,4 +383,4 @@ def _preview(control: DaemonConnection, wish: PreviewWish) -> Previewed:
         answer = control.ask("terminal_screen", name=wish.id, format="ansi")
         return Previewed(wish.key, answer["screen"].split("\n"), True)
     answer = control.ask("session_lines", session_id=wish.id, limit=PREVIEW_LINES)
-    return Previewed(wish.key, answer["lines"], False)
+    return Previewed(wish.key, [line + "" for line in answer["lines"]], False)

@@ -24,8 +24,10 @@ from ..needs import (
     check_cell,
     cost_cell,
     from_home,
+    host_of,
     is_done_with,
     is_inner,
+    own_id,
     question_of,
     rank,
     shown_name,
@@ -92,11 +94,15 @@ def entry_of(row: Row) -> ListEntry:
     title = subtitle_of(row)
     subject = f"{what} — {title}" if title and what else what or title
     branch = branch_cell(row)
-    place = from_home(row["project"]) + (f" {branch}" if branch not in ("-", "") else "")
+    host = host_of(row)
+    directory = row["project"] if host else from_home(row["project"])
+    place = directory + (f" {branch}" if branch not in ("-", "") else "")
     agent = row.get("agent") or row["kind"]
-    name = shown_name(row)
+    name = f"{host}:{shown_name(row)}" if host else shown_name(row)
     text = _cell(question or subject)
-    looked_at = " ".join((row["name"], agent, row["kind"], place, text, _cell(subject), state_word(row)))
+    looked_at = " ".join(
+        (name, row["name"], agent, row["kind"], place, text, _cell(subject), state_word(row))
+    )
     return ListEntry(
         row,
         f"{row['kind']} {row['id']}",
@@ -113,7 +119,8 @@ def entry_of(row: Row) -> ListEntry:
 
 def entry_of_question(question: Row) -> ListEntry:
     """A question that no listed session asks: the daemon's own, or one of a program."""
-    name = question.get("session_name") or (question["session_id"] or "the daemon")[:MAX_CELL]
+    name = question.get("session_name") or (own_id(question, "session_id") or "the daemon")[:MAX_CELL]
+    name = f"{host}:{name}" if (host := host_of(question)) else name
     text, place = _cell(question["summary"]), from_home(question.get("project") or "")
     return ListEntry(
         {**question, "id": question["session_id"] or "", "asked_at": question["asked_at"] or 0.0},
@@ -146,6 +153,8 @@ class DashboardModel:
         """False until the daemon has listed them."""
         self.fault = ""
         """Why what is shown may be old."""
+        self.hosts: Sequence[Row] = ()
+        """The other hosts."""
         self.log: deque[Happening] = deque(maxlen=MAX_LOG)
         self._has_unnamed = False
         self.shows_inner = False
@@ -159,9 +168,12 @@ class DashboardModel:
 
     # --- what the daemon says -------------------------------------------------------------------------------
 
-    def listed(self, rows: Sequence[Row], questions: Sequence[Row]) -> None:
-        """The daemon has listed the sessions and all that waits for a person."""
+    def listed(
+        self, rows: Sequence[Row], questions: Sequence[Row], hosts: Sequence[Row] | None = None
+    ) -> None:
+        """The daemon has listed the sessions, all that waits for a person, and the other hosts."""
         self._last = rows, questions
+        self.hosts = self.hosts if hosts is None else hosts
         known, self._rows, self._entries, self._inner = self._rows, {}, {}, {}
         old = {entry.key: entry for entry in self.entries}
         for row in rows:
@@ -259,6 +271,11 @@ class DashboardModel:
         """Show only what contains all these words."""
         self.filter = text[:MAX_FILTER]
         self._choose()
+
+    @property
+    def away(self) -> list[str]:
+        """The hosts whose sessions can't be used now."""
+        return [_cell(each["name"]) for each in self.hosts if each["state"] in ("away", "refused")]
 
     @property
     def counts(self) -> dict[str, int]:
