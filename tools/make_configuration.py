@@ -30,6 +30,7 @@ SEE = {
     "[security.md](security.md#what-a-program-may-say-to-your-terminal)",
     "daemon": "[terminal.md](terminal.md#how-it-survives), [cli.md](cli.md#the-daemon-as-a-service)",
     "hosts": "[hosts.md](hosts.md#ssh)",
+    "fleet": "[hosts.md](hosts.md#choosing-a-host)",
     "rpc": "[rpc.md](rpc.md)",
     "verifier": "[verify.md](verify.md)",
     "hooks": "[state.md](state.md#hooks)",

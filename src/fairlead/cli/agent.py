@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from .arguments import Argument, Command, Failure, Option, UsageError, parsed
+from .placed import ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ COMMAND = Command(
             completes="agent",
             help="use a third-party agent; `fairlead agents` lists them",
         ),
+        ON,
         Option("--mode", value="MODE", help="switch to ask, accept or plan, or to a mode of the agent"),
         Option("--sandbox", help="with --with: let the agent write only in the directory"),
         Option(

@@ -72,6 +72,9 @@ class Chooser:
                 raise UsageError(f"--json and --watch are for sessions of one host, not of {_listed(found)}")
             raise SeveralHosts(list(found))
         host = self._turn if self._turn is not None else next(iter(found), self._default())
+        if values.get("on") is not None:
+            host = self._placed(values["on"], host)
+            words = _without_on(words)
         self._is_settled = True
         places.chosen_host = host
         if host:
@@ -86,6 +89,13 @@ class Chooser:
             return self._default(), word
         host, name = found
         return "" if host == LOCAL else host, name
+
+    def _placed(self, wanted: str, host: str) -> str:
+        if host:
+            raise UsageError(f"--on chooses a host, and {host} is given already")
+        from .placed import place
+
+        return place(wanted)
 
     def _default(self) -> str:
         given = os.environ.get(HOST_VARIABLE, "") if self._given is None else self._given
@@ -168,6 +178,17 @@ def _without_host(words: Sequence[str], replaced: list[tuple[str, str]]) -> list
             if made[at].startswith("-") and made[at].endswith(word):  # --name=HOST:NAME, -nHOST:NAME
                 made[at] = made[at].removesuffix(word) + name
                 break
+    return made
+
+
+def _without_on(words: Sequence[str]) -> list[str]:
+    """The words of a command without `--on WHERE`: where it runs is settled."""
+    made = list(words)
+    end = made.index("--") if "--" in made else len(made)
+    for at in range(end):
+        if made[at] == "--on" or made[at].startswith("--on="):
+            del made[at : at + (2 if made[at] == "--on" else 1)]
+            break
     return made
 
 

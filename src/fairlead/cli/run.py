@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .arguments import Argument, Command, Failure, Option, UsageError, parsed, seconds
+from .placed import ON
 
 COMMAND = Command(
     "run",
@@ -23,6 +24,7 @@ COMMAND = Command(
             value="AGENT",
             completes="agent",
         ),
+        ON,
         Option("--mode", help="with --with: the agent's mode", value="MODE"),
         Option("--sandbox", help="with --with: let the agent write only in the directory"),
         Option("--model", help="the agent's model, as provider/id", value="MODEL", completes="model"),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import Argument, Command, Failure, Option, UsageError, count, parsed
+from .placed import ON
 
 COMMAND = Command(
     "start",
@@ -16,6 +17,7 @@ COMMAND = Command(
     takes=(Argument("name", "the session's name", of_host=True),),
     options=(
         Option("-d", "--detach", help="start it without attaching"),
+        ON,
         Option("--cwd", value="DIR", help="the working directory (here)", completes="directory"),
         Option("--cols", value="N", kind=count, help="columns of its terminal (this terminal's, or 80)"),
         Option("--rows", value="N", kind=count, help="rows of its terminal (this terminal's, or 24)"),

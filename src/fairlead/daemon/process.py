@@ -167,7 +167,7 @@ class Daemon:
             ),
             SessionOps(directory, feed, elsewhere),
             ApprovalOps(inbox, elsewhere),
-            HostOps(elsewhere),
+            HostOps(elsewhere, directory, settings),
             VerifyOps(judging.door, directory, judging.reports),
             TimelineOps(directory, inbox, judging.reports),
             TreeOps(directory, trees, snapshots),

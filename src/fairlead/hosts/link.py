@@ -65,6 +65,8 @@ class HostLink:
         """When it said something last."""
         self.latency: float | None = None
         """How many seconds it takes to answer."""
+        self.place: rows.Row = {}
+        """What it says of itself to those who look for a place."""
         self.sessions: dict[str, rows.Row] = {each["id"]: each for each in kept.sessions}
         self.questions: dict[str, rows.Row] = {each["token"]: each for each in kept.questions}
         self.is_unkept = False
@@ -102,6 +104,7 @@ class HostLink:
     @property
     def row(self) -> dict[str, Any]:
         """The host as it is listed."""
+        working = sum(each["activity"]["state"] == "working" for each in self.sessions.values())
         return {
             "name": self.name,
             "how": self.how,
@@ -112,6 +115,8 @@ class HostLink:
             "latency": self.latency,
             "sessions": len(self.sessions),
             "questions": len(self.questions),
+            **self.place,
+            **({"working": working} if self.place else {}),
         }
 
     def session_texts(self, kind: str | None, now: float) -> list[str]:
@@ -212,6 +217,7 @@ class HostLink:
         await connection.ask("subscribe", fields(topics=list(FOLLOWED)))
         await self._ask_list(connection)
         await self._ask_questions(connection)
+        await self._ask_place(connection)
         self._be("here", "")
         self._tried.set()
         self._changed(self, False)
@@ -250,6 +256,7 @@ class HostLink:
                     await connection.ask("ping")
                     self.latency = time.monotonic() - began
                     await self._ask_questions(connection)
+                    await self._ask_place(connection)
         finally:
             over.cancel()
         raise connection.fault or ConnectionError("the connection is over")
@@ -337,6 +344,16 @@ class HostLink:
         self.questions = found
         self._seen()
         return is_new
+
+    async def _ask_place(self, connection: FarConnection) -> None:
+        """Ask what it says of itself. An older daemon does not know the question."""
+        try:
+            answer = await connection.ask("host_row")
+        except RequestError as error:
+            if error.code != rpc.ErrorCode.OP_NOT_SUPPORTED.value:
+                raise
+            return
+        self.place = rows.place_row(answer.data)
 
     def _seen(self) -> None:
         self.seen_at = time.time()

@@ -17,6 +17,7 @@ from ..client.calls import plain
 from ..formats import edn
 from ..formats.edn import Keyword
 from ..formats.shown import middle
+from ..system.own_place import MAX_LABEL, MAX_LABELS
 from . import limits
 
 Row = dict[str, Any]
@@ -121,6 +122,16 @@ class FarQuestion(Struct):
     lost: str | None = None
 
 
+class FarPlace(Struct):
+    """What `host_row` answers."""
+
+    labels: list[str] = msgspec.field(default_factory=list)
+    capacity: int = 0
+    processors: int = 1
+    load: float = 0.0
+    working: int = 0
+
+
 _SESSION_KEYS = frozenset(FarSession.__struct_fields__)
 
 
@@ -196,6 +207,18 @@ def question_row(said: Any) -> Row | None:
         return None
     if not known.token or len(known.token) > MAX_ID or len(known.session_id or "") > MAX_ID:
         return None
+    row: Row = msgspec.to_builtins(known)
+    return row
+
+
+def place_row(said: Any) -> Row:
+    """What a host says of itself, sound; empty if it makes no sense."""
+    try:
+        known = msgspec.convert(plain(said), FarPlace, strict=True)
+    except (msgspec.ValidationError, RecursionError, AttributeError):
+        return {}
+    if len(known.labels) > MAX_LABELS or any(len(each) > MAX_LABEL for each in known.labels):
+        return {}
     row: Row = msgspec.to_builtins(known)
     return row
 

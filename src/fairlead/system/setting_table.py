@@ -105,6 +105,23 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "hosts": {
         "ssh": Setting("ssh", "the ssh command with which other hosts are reached, with options if need be"),
     },
+    "fleet": {
+        "labels": Setting(
+            "",
+            "words for which `--on label=WORD` chooses this host: a list, or a text with commas between them",
+            is_left=True,
+        ),
+        "capacity": Setting(
+            0,
+            "how many turns this host takes at a time; with 0 it runs no queued jobs, and is not full either",
+        ),
+        "jobs_from": Setting(
+            "*",
+            "machines, and users as `@NAME`, whose queued jobs this host runs: a list, or a text with commas "
+            "between them; `*` is everybody whose credential may change things",
+            is_left=True,
+        ),
+    },
     "rpc": {
         "max_connections": Setting(256, "maximum number of rpc-edn clients: editors, commands, programs")
     },

@@ -333,6 +333,9 @@ daemon_status: -> version pid started-at sessions supervised runtime-dir log-pat
     the daemon's status [repeatable reads]
 host_list: -> hosts
     the other hosts: whether each is there, since when it is not, and why [repeatable reads]
+host_row: -> labels capacity processors load working
+    what this host says of itself to those who look for a place: its labels, how many turns it takes at a \
+time, processors, load, and sessions that work now [repeatable reads]
 host_check: / name -> hosts
     see which hosts there are now, and try those that are away at once; wait a while for one that is named \
 [beside repeatable reads]

@@ -39,7 +39,7 @@ OF_THE_MACHINE = frozenset(
         *("daemon_stop", "daemon_restart", "host_list", "host_check", "export_html", "agent_check"),
         *("terminal_record", "worktree_add", "worktree_list", "remember", "notify", "config", "health"),
         *("daemon_status", "agents", "recall", "terminal_list", "session_list", "list_sessions"),
-        "session_history",
+        *("session_history", "host_row"),
     )
 )
 """Ops that name files, processes or sockets of one machine, or that are asked of each by itself."""

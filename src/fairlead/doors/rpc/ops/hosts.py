@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from ....sessions.directory import Directory
+from ....system import own_place
+from ....system.settings import Settings
 from ....wire.rpc import fields
 from ..elsewhere import FarHosts
 from ..handlers import Data, op
 
 
 class HostOps:
-    """The other hosts."""
+    """The other hosts, and how this one is listed at theirs."""
 
-    def __init__(self, elsewhere: FarHosts) -> None:
+    def __init__(self, elsewhere: FarHosts, directory: Directory, settings: Settings) -> None:
         self._elsewhere = elsewhere
+        self._directory = directory
+        self._settings = settings
+
+    @op
+    async def host_row(self) -> Data:
+        found = await self._directory.list(brief=True)
+        working = sum(each.activity.state == "working" for each in found)
+        return fields(**own_place.row(self._settings, working))
 
     @op
     async def host_list(self) -> Data:
