@@ -217,3 +217,14 @@ def test_a_page_that_never_reads_is_dropped() -> None:
         writer.close()
 
     asyncio.run(run())
+
+
+def test_what_happens_after_it_was_asked_who_one_is_comes_with_the_stream(
+    console: ConsoleHosting, browser: Browser
+) -> None:
+    cursor = browser.ask("GET", "/api/me").data["cursor"]
+    console.hosting.start("between", "cat")  # a page fetches its lists meanwhile
+    with browser.live() as live:
+        assert live.follow(1, since=cursor)["event"] == "hello"
+        live.until(1, "terminal/started", name="between")
+    console.hosting.run("stop", "between")

@@ -232,6 +232,7 @@ class App:
             "since": visitor.grant.since,
             "until": visitor.until,
             "daemon": "away" if self.hub.is_away else "here",
+            "cursor": self.hub.cursor,
             "home": os.path.expanduser("~") if visitor.role == "owner" else None,
         }
         await sent_json(scope, send, 200, {"ok": True, "data": me})

@@ -27,6 +27,7 @@ class Board extends EventTarget {
   #listedAt = 0;
   #stream = null;
   #loading = null;
+  #isEarly = false; // the lists were asked for before the stream began
   #news = new Map(); // what was told while everything is fetched, which may be older: token -> question or null
   #moved = new Set(); // and sessions
 
@@ -40,7 +41,12 @@ class Board extends EventTarget {
       if (refused.isOut) return;
       this.#set("console-away", refused.message);
     }
+    // the lists are fetched while the stream connects, which brings what happened since we knew who we are
+    const since = this.me.cursor ?? "";
+    this.#isEarly = Boolean(since);
+    if (since) this.load();
     this.#stream = new Stream("", {
+      since,
       heard: (topic, data) => this.#heard(topic, data),
       hello: (data) => this.#greeted(data),
       reset: () => this.load(),
@@ -76,7 +82,9 @@ class Board extends EventTarget {
     if (this.me.version === undefined) await this.#know().catch(() => {});
     if (data.daemon === "away") this.#set("daemon-away", "");
     else this.#set("here", "");
-    this.load();
+    const isKnown = this.#isEarly && (this.isLoaded || this.#loading);
+    this.#isEarly = false;
+    if (!isKnown) this.load();
   }
 
   #looked() {

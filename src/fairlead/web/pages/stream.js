@@ -69,10 +69,11 @@ const follow = (stream) => tell({ t: "follow", n: stream.number, session: stream
 export class Stream {
   // Follows one agent session, or all sessions if none is named. `heard(topic, data)` gets events, `hello(data)` each
   // beginning, `reset()` that events were missed, `lost()` that the server can't be reached, and `refused(message)`
-  // that there will be no events. With `isResumed` what happened while the connection was lost comes afterwards.
-  constructor(session, { heard, isResumed = true, hello = () => {}, reset = () => {}, lost = () => {}, refused = () => {} }) {
+  // that there will be no events. With `isResumed` what happened while the connection was lost comes afterwards, and at
+  // first what happened after the cursor `since`.
+  constructor(session, { heard, since = "", isResumed = true, hello = () => {}, reset = () => {}, lost = () => {}, refused = () => {} }) {
     Object.assign(this, { session, heard, isResumed, hello, reset, lost, refused });
-    this.cursor = "";
+    this.cursor = since;
     this.number = 0;
     this.isClosed = false;
     this.open();
