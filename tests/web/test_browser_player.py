@@ -73,7 +73,7 @@ def test_a_recording_is_played_while_the_session_runs_and_after_its_end(
     recorded(console, "taped", "printf '\\033[32mgrown\\033[0m in the garden\\n'; cat", "grown")
     page = browser.page(console)
     go(page, "#/s/taped")
-    page.get_by_role("link", name="Recording").first.click()
+    page.get_by_role("link", name="Recording", exact=True).click()
     page.locator(".player").get_by_role("button", name="Play").click()
     wait_screen(page, "grown in the garden")
     page.get_by_role("button", name="Play").wait_for()  # it has come to its end

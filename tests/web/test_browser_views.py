@@ -325,8 +325,11 @@ def test_a_terminal_is_recorded_and_the_recording_downloaded(scene: Scene, brows
     page.get_by_role("button", name="Record").click()
     page.get_by_role("button", name="Stop recording").wait_for()
     with page.expect_download() as download:
-        page.get_by_role("link", name="Recording").click()
+        page.get_by_role("link", name="Download").click()
     assert Path(download.value.path()).read_text().startswith("{")
+    page.get_by_role("navigation", name="Parts of the session").get_by_role(
+        "link", name="Recording"
+    ).wait_for()
     page.get_by_role("button", name="Stop recording").click()
     page.get_by_role("button", name="Record").wait_for()
 

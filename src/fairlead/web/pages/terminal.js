@@ -52,7 +52,7 @@ export function terminalPane(row) {
   const searchRow = el("div.terminal-search", searchBox, button("↑", () => find(false, true), { "aria-label": "Previous" }), button("↓", () => find(), { "aria-label": "Next" }), button("✕", closeSearch, { "aria-label": "Close" }));
   searchRow.hidden = true;
   const recordButton = button("Record", toggleRecording, { class: "quiet" });
-  const download = el("a.button.quiet", { href: `/api/recordings/${encodeURIComponent(row.id)}`, download: `${row.name}.cast`, hidden: true }, "Recording");
+  const download = el("a.button.quiet", { href: `/api/recordings/${encodeURIComponent(row.id)}`, download: `${row.name}.cast`, hidden: true, title: "Download the recording" }, "Download");
   const keyRow = el("div.key-row", { role: "toolbar", "aria-label": "Keys" }, KEYS.map(([label, key]) => keyButton(label, key)));
   const prompts = promptBox(row);
   const bar = el(
