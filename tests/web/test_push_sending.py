@@ -164,3 +164,24 @@ def test_nothing_waits_to_be_pushed_where_nobody_subscribed(service: PushService
     console.pushes.book.drop(console.pushes.book.all())
     console.open("a")
     assert not console.pushes._due
+
+
+def test_it_is_said_why_a_browser_can_not_be_pushed_to(
+    service: PushService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(service, tmp_path)
+    _, visitor = console.access.redeem(console.access.ticket(), "127.0.0.1", "", is_near=True)
+    assert isinstance(visitor, Visitor)
+
+    def why(host: str) -> str:
+        return console.pushes._why_not({"headers": [(b"host", host.encode())]}, visitor)
+
+    for host in ("127.0.0.1:7433", "localhost:7433", "[::1]:7433"):
+        assert why(host) == "", host
+    for host in ("192.168.1.2:7433", "laptop.local:7433", "[fd00::1]:7433"):
+        assert "only over https" in why(host), host
+    monkeypatch.setattr(push, "is_missing", lambda module: True)
+    assert "push needs cryptography, from the extra 'web'" in why("localhost:7433")
+    monkeypatch.setattr(push, "is_missing", lambda module: False)
+    console.settings.environ = {**console.settings.environ, "FAIRLEAD_NOTIFY_AFTER_SECONDS": "0"}
+    assert "after_seconds is 0" in why("localhost:7433")
