@@ -142,6 +142,7 @@ def test_pictures_go_with_a_prompt(browser: Chromium) -> None:
 def send_a_picture(page: Any) -> None:
     page.get_by_role("link", name="looking").first.click()
     page.locator(".message.assistant").first.wait_for()
+    assert page.get_by_role("button", name="Fork").count() == 0  # of our own agent's conversations only
     chosen = page.locator(".picture-button input")
     chosen.set_input_files({"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no picture"})
     page.get_by_text("notes.txt is not a PNG").wait_for()

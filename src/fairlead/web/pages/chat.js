@@ -16,7 +16,7 @@ const NEAR = 80; // pixels from the end within which the page follows what is wr
 
 export function chatPane(row) {
   const scroll = el("div.chat-scroll", { tabindex: "0", role: "log", "aria-label": "Conversation" });
-  const transcript = new Transcript(row.id, { fork: board.isOwner ? fork : null });
+  const transcript = new Transcript(row.id, { fork: board.isOwner && row.kind === "agent" ? fork : null });
   scroll.append(transcript.node);
   const controls = el("div.chat-controls");
   const status = el("div.chat-status", { role: "status" });
