@@ -31,6 +31,12 @@ def main(arguments: Sequence[str]) -> int:
 def _candidates(before: list[str], word: str) -> Iterator[str]:
     from . import COMMANDS, command_of
 
+    host = ""
+    if before[:1] == ["-H"]:
+        if len(before) == 1:
+            yield from _hosts()
+            return
+        host, before = before[1], before[2:]
     if before[:1] == ["help"]:
         before = before[1:]
     if not before:
@@ -41,7 +47,13 @@ def _candidates(before: list[str], word: str) -> Iterator[str]:
     name, *given = before
     command = command_of(name) if name in COMMANDS else None
     if command is not None:
-        yield from _of_command(command, given, word)
+        if not host:
+            yield from _of_command(command, given, word)
+            return
+        # the names of that host without it, and what is no name
+        mine = f"{host}:"
+        for each in _of_command(command, given, f"{word}"):
+            yield each.removeprefix(mine)
 
 
 def _of_command(command: Command, given: list[str], word: str) -> Iterator[str]:
@@ -94,6 +106,8 @@ def _things(kind: str) -> Iterator[str]:
             return
         case "file" | "directory":
             yield {"file": ":files", "directory": ":directories"}[kind]
+        case "host":
+            yield from _hosts()
         case "setting":
             yield from _settings()
         case _ if kind in _ASKED:
@@ -115,12 +129,29 @@ def _settings() -> Iterator[str]:
         yield f"{row['name']}\t{row['means']}"
 
 
+def _hosts() -> Iterator[str]:
+    """The hosts that are known here; none of them is asked."""
+    from ..client.hosts.dial import names
+    from ..system.settings import SettingError, Settings
+
+    try:
+        for name, host in names(Settings(host="")).items():
+            yield f"{name}\t{host.destination if host is not None else 'fleet'}"
+    except SettingError:
+        return
+
+
+def _named(row: Answer, name: str) -> str:
+    """A name as a command takes it: of another host with its own before it."""
+    return name if row.get("host") in (None, "local") else f"{row['host']}:{name}"
+
+
 def _sessions(answer: Answer, needed: str = "") -> Iterator[tuple[str, str]]:
     from ..ui.needs import is_inner
 
     for session in answer["sessions"]:
         if (not needed or needed in session["can"]) and not is_inner(session):
-            yield session["name"], session["what"]
+            yield _named(session, session["name"]), session["what"]
 
 
 def _worktrees(answer: Answer) -> Iterator[tuple[str, str]]:
@@ -134,15 +165,15 @@ def _approvals(answer: Answer) -> Iterator[tuple[str, str]]:
 
 
 _ASKED: dict[str, tuple[str, dict[str, Any], Callable[[Answer], Iterable[tuple[str, str]]]]] = {
-    "session": ("session_list", {"brief": True}, _sessions),
+    "session": ("session_list", {"brief": True, "hosts": True}, _sessions),
     "worktree": ("worktree_list", {}, _worktrees),
-    "chat": ("session_list", {"brief": True}, lambda answer: _sessions(answer, "chat")),
+    "chat": ("session_list", {"brief": True, "hosts": True}, lambda answer: _sessions(answer, "chat")),
     "kind": (
         "session_list",
         {"brief": True},
         lambda answer: ((kind, "") for kind in dict.fromkeys(row["kind"] for row in answer["sessions"])),
     ),
-    "approval": ("approvals", {}, _approvals),
+    "approval": ("approvals", {"hosts": True}, _approvals),
     "agent": ("agents", {}, lambda answer: ((row["name"], row["path"] or "") for row in answer["agents"])),
     "model": (
         "get_available_models",
@@ -160,10 +191,11 @@ def _asked(
 
     from ..client.connection import DaemonConnection, RequestError
     from ..client.launch import NoDaemon
+    from ..system.settings import Settings
 
     signal.setitimer(signal.ITIMER_REAL, ANSWER_WAIT)  # which ends this process, and the shell has no names
     try:
-        with DaemonConnection(start=False) as control:
+        with DaemonConnection(Settings(host=""), start=False, hosts=True) as control:
             for name, what in made(control.ask(op, **params)):
                 yield f"{name}\t{what[:60]}".split("\n")[0]
     except (NoDaemon, RequestError, OSError):

@@ -14,16 +14,29 @@ from .arguments import Argument, Command, parsed
 SCRIPTS = {
     "bash": r"""# fairlead's completion for bash: eval "$(fairlead completion bash)"
 _fairlead() {
-    local line word=${COMP_WORDS[COMP_CWORD]}
+    local line word at head=
+    local -a words=()
+    for ((at = 1; at <= COMP_CWORD; at++)); do
+        word=${COMP_WORDS[at]}
+        # bash takes HOST:NAME apart; what stands together in the line is one word
+        if ((${#words[@]})) && [[ $word == :* || ${words[-1]} == *: ]] &&
+            [[ $COMP_LINE == *"${words[-1]}$word"* ]]; then
+            words[-1]+=$word
+        else
+            words+=("$word")
+        fi
+    done
+    word=${words[-1]}
+    if [[ $COMP_WORDBREAKS == *:* && $word == *:* ]]; then head=${word%"${word##*:}"}; fi
     COMPREPLY=()
     while IFS= read -r line; do
         case $line in
             :files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
             :directories) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
             :commands) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
-            *) COMPREPLY+=("$(printf %q "${line%%$'\t'*}")") ;;
+            *) line=${line%%$'\t'*}; COMPREPLY+=("$(printf %q "${line#"$head"}")") ;;
         esac
-    done < <("$1" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    done < <("$1" complete -- "${words[@]}" 2>/dev/null)
 }
 complete -F _fairlead fairlead
 """,

@@ -34,7 +34,13 @@ COMMAND = Command(
             optional=True,
             completes=" ".join(VERBS),
         ),
-        Argument("names", "the host's name, and for add what ssh calls it", optional=True, many=True),
+        Argument(
+            "names",
+            "the host's name, and for add what ssh calls it",
+            optional=True,
+            many=True,
+            completes="host",
+        ),
     ),
     options=(
         Option("--program", value="PATH", help="add: where fairlead is there, if it is not found"),

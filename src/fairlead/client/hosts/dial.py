@@ -9,6 +9,7 @@ read yet.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import socket
@@ -31,6 +32,10 @@ ASK_WAIT = 300.0
 """The same where ssh may ask a person for a password."""
 END_WAIT = 1.0
 """Seconds that ssh has to end when its stream has ended, so that the reason is known."""
+FLEET_WAIT = 1.0
+"""Seconds that the fleet's process has to tell its hosts."""
+MAX_FLEET = 1024 * 1024
+"""How many bytes that may be."""
 MAX_SAID = 4096
 """How many bytes of what ssh complains about are read."""
 
@@ -253,7 +258,24 @@ def reason(name: str, code: int | None, said: list[str], noise: str) -> NoDaemon
 
 def names(settings: Settings) -> dict[str, KnownHost | None]:
     """All hosts by name; those of the fleet without how to reach them. Raises SettingError."""
-    found: dict[str, KnownHost | None] = dict(hosts(settings))
+    found: dict[str, KnownHost | None] = dict.fromkeys(_fleet_names(settings))
+    return found | hosts(settings)
+
+
+def _fleet_names(settings: Settings) -> list[str]:
+    """The hosts that the fleet's process knows now."""
+    from ..launch import reached
+
+    try:
+        connection = reached(fleet_path(settings), FLEET_WAIT)
+        if connection is None:
+            return []
+        with connection, connection.makefile("rb") as lines:
+            connection.sendall(b"hosts\n")
+            told = json.loads(lines.readline(MAX_FLEET))
+        found = [check_name(str(each["name"])) for each in told["hosts"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
     return found
 
 

@@ -106,10 +106,11 @@ def _written(descriptor: int, data: bytes) -> int:
 
 
 def run(words: list[str]) -> int:
-    """Run a command of ours, for who asked for it elsewhere; gives its exit code. Without a terminal, it is
-    told to end when who asked has gone: a terminal tells it by itself."""
+    """Run a command of ours in the home directory, for who asked for it elsewhere; gives its exit code. It is
+    told to end when who asked has gone, unless it has a terminal, which tells it by itself."""
     environment = {name: value for name, value in os.environ.items() if name != HOST_VARIABLE}
     command = [sys.executable, "-m", "fairlead", *words]
+    os.chdir(os.path.expanduser("~"))
     if os.isatty(sys.stdout.fileno()):
         os.execve(command[0], command, environment)
     _write(sys.stdout.fileno(), link.greeting(link.READY, __version__))
