@@ -390,6 +390,7 @@ class HostLink:
         if self.is_here:
             told = dict(data)
             told[Keyword("session-id")] = f"{self.name}:{id}"
+            told[Keyword("host")] = self.name
             self._told(self, topic, told)
 
     def _mark(self, id: str) -> None:

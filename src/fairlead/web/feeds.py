@@ -100,7 +100,9 @@ class Feeds:
             session = _session_for(visitor, session)
         visitor.streams += 1
         self.open += 1
-        pieces = self._of_agent(session, since) if session else self._of_all(visitor, since)
+        is_share = visitor.share is not None
+        of_agent = self._of_agent(session, since, is_share=is_share) if session else None
+        pieces = of_agent or self._of_all(visitor, since)
         try:
             async for piece in pieces:
                 yield piece
@@ -147,12 +149,13 @@ class Feeds:
 
     # --- of one agent session -----------------------------------------------------------------------------
 
-    async def _of_agent(self, session: str, since: str) -> Pieces:
-        """What happens in one agent session; goes on with the next daemon."""
-        source = AgentSubscription(session, since or None, so_far=True)
+    async def _of_agent(self, session: str, since: str, *, is_share: bool) -> Pieces:
+        """What happens in one agent session, here or on another host; goes on with the next daemon."""
+        settings, id = (self._hub.settings, session) if is_share else await self._hub.place(session)
+        source = AgentSubscription(id, since or None, so_far=True)
         yield [self._hello(since)]
         while True:
-            events = _AgentEvents(source, self._hub.settings)
+            events = _AgentEvents(source, settings)
             try:
                 async with events:
                     while True:

@@ -21,7 +21,7 @@ from ..client.calls import Call, RequestError
 from ..client.following import Watching
 from ..client.links import Links
 from ..client.reconnect import ABSENCE, Reconnect
-from ..system.settings import Settings
+from ..system.settings import LOCAL, Settings
 from ..wire.rpc_catalog import TOPICS
 from . import limits
 
@@ -30,7 +30,7 @@ log = logging.getLogger("fairlead.web")
 FOLLOWED = tuple(
     topic
     for topic in TOPICS
-    if (topic.startswith(("sessions/", "terminal/", "verify/")) and topic != "sessions/said")
+    if (topic.startswith(("sessions/", "hosts/", "terminal/", "verify/")) and topic != "sessions/said")
 )
 QUESTIONS = "sessions/questions"
 """The topic that says that questions were asked or answered: pages get those themselves."""
@@ -82,6 +82,7 @@ class Hub:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.links = Links(settings, via="web console")
+        self._all_hosts = Links(settings, via="web console", hosts=True)
         self.is_away = True
         self.why_away = "the daemon has not been reached yet"
         self.epoch = secrets.token_hex(4)
@@ -105,6 +106,23 @@ class Hub:
     async def ask(self, op: str, **given: Any) -> dict[str, Any]:
         """The answer to an op. Raises RequestError or ConnectionError."""
         return await self.links.call(Call(op, given, dict))
+
+    async def ask_all_hosts(self, op: str, **given: Any) -> dict[str, Any]:
+        """The same, where `HOST:ID` is a session of another host. Only for those who may see all there is: a
+        share's session may have a name that looks like that."""
+        return await self._all_hosts.call(Call(op, given, dict))
+
+    async def place(self, name: str) -> tuple[Settings, str]:
+        """Where the session of this name among all hosts is: what leads to its daemon, and its name there."""
+        host, colon, rest = name.partition(":")
+        if not colon or not rest:
+            return self.settings, name
+        if host == LOCAL:
+            return self.settings, rest
+        hosts = (await self.ask("host_list"))["hosts"]
+        if not any(each["name"] == host for each in hosts):
+            return self.settings, name
+        return Settings(self.settings.environ, host=host), rest
 
     async def here(self) -> None:
         """Wait a moment for a daemon that is away: one that died is back soon, and one that was stopped must
@@ -169,7 +187,7 @@ class Hub:
         reconnect: Reconnect | None = None
         while True:
             try:
-                events = _Followed(Watching(FOLLOWED), self.settings)
+                events = _Followed(Watching(FOLLOWED, hosts=True), self.settings)
                 await events.open(start=self._may_start and (reconnect is None or reconnect.may_start))
                 reconnect, self._may_start = None, True
                 try:
@@ -246,3 +264,4 @@ class Hub:
 
     async def close(self) -> None:
         await self.links.close()
+        await self._all_hosts.close()

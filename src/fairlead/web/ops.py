@@ -105,12 +105,13 @@ class Ops:
                 await shared_row(self._hub, visitor.share)
             if op in ("approvals", "approval_settle") and visitor.share is not None:
                 await self._check_question(visitor, params.get("token"))
-            if op == "terminal_start":
+            if op == "terminal_start" and not (await self._hub.place(str(params.get("name"))))[0].host:
                 params.setdefault("cwd", os.path.expanduser("~"))
                 params.setdefault("env", dict(os.environ))
             if isinstance(params.get("images"), list):
                 params["images"] = [_worded(each) for each in params["images"]]
-            answer = roles.seen_by(visitor, op, await self._hub.ask(op, **params))
+            ask = self._hub.ask if visitor.share is not None else self._hub.ask_all_hosts
+            answer = roles.seen_by(visitor, op, await ask(op, **params))
         except AccessRefused as error:
             return error.status, fault(error.code, str(error))
         except RequestError as error:

@@ -61,7 +61,7 @@ OPS_OF: dict[str, frozenset[str]] = {
 }
 """The ops of each role."""
 
-_OTHERS = ("other", "into", "path", "follower", "owner", "env", "cwd", "project")
+_OTHERS = ("other", "into", "path", "follower", "owner", "env", "cwd", "project", "hosts")
 """Parameters that lead out of the one session of a share."""
 
 
@@ -124,7 +124,10 @@ def _kind_of(op: str, known: tuple[str, ...]) -> str:
 
 
 def is_about(share: Share, data: dict[str, Any]) -> bool:
-    """True if an event, a row or a question is about the session of a share."""
+    """True if an event, a row or a question is about the session of a share. That is of this host: what
+    comes of others says so, however their sessions are called."""
+    if data.get("host"):
+        return False
     about = data.get("session_id") or data.get("name")
     return about == share.session
 

@@ -175,7 +175,10 @@ class _Page:
         await self._hub.here()  # which looks for it, and knows whether it was stopped
         role = keepty.Role.WRITER if self._wants_pen else keepty.Role.WATCHER
         wire = self._wire = keepty.ClientConnection()
-        found = await asyncio.to_thread(session_socket, self._name, self._hub.settings)
+        settings, name = self._hub.settings, self._name
+        if self._visitor.share is None:
+            settings, name = await self._hub.place(name)
+        found = await asyncio.to_thread(session_socket, name, settings)
         if found is None:
             raise PageClosed(NOT_FOUND, "request/not-found", f"no terminal session {self._name!r}")
         reader, writer = await asyncio.open_unix_connection(sock=found, limit=limits.READ_SIZE)

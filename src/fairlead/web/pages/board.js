@@ -10,6 +10,7 @@ const LEAST_BETWEEN_LISTS = 1500;
 const FEW = 3;
 const DOOR_AGAIN = 10_000;
 const KEPT_ANSWERS = 50;
+const ALL = "hosts/"; // no session has this id: what changes on a host makes the whole list stale
 const REFETCH = new Set(["opened", "closed", "created", "changed", "exited", "judged", "turn-ended", "correction"]);
 
 class Board extends EventTarget {
@@ -17,6 +18,7 @@ class Board extends EventTarget {
   sessions = new Map();
   questions = new Map();
   answered = new Map(); // token -> what this page said to it
+  hosts = []; // other hosts, as host_list tells them
   doors = []; // browsers of other machines that wait to be let in: {code, from, agent}
   link = "opening"; // here, daemon-away, console-away, signed-out
   why = "";
@@ -112,11 +114,14 @@ class Board extends EventTarget {
     this.#news.clear();
     this.#moved.clear();
     try {
-      const [listed, asked] = await Promise.all([op("session_list"), op("approvals")]);
+      const hosts = this.me.share ? {} : { hosts: true };
+      const [listed, asked] = await Promise.all([op("session_list", hosts), op("approvals", hosts)]);
       this.#listedAt = performance.now();
       this.#dirty.clear();
+      this.hosts = listed.hosts ?? [];
       this.sessions = new Map(listed.sessions.map((row) => [row.id, stamped(row)]));
-      this.questions = new Map((await whole(asked.approvals)).map((row) => [row.token, row]));
+      const answerable = asked.approvals.filter((row) => !row.away);
+      this.questions = new Map((await whole(answerable)).map((row) => [row.token, row]));
       for (const [token, question] of this.#news) {
         if (question) this.questions.set(token, question);
         else this.questions.delete(token);
@@ -142,6 +147,7 @@ class Board extends EventTarget {
     else if (topic === "web/waiting" || topic === "web/came-in") this.lookAtDoors();
     else if (topic === "questions/opened") this.#asked(data.question);
     else if (topic === "questions/answered") this.#settled(data.token);
+    else if (topic.startsWith("hosts/")) this.#changed(ALL);
     else if (topic === "sessions/state") this.#state(data);
     else if (topic.startsWith("sessions/") && REFETCH.has(topic.slice(9))) this.#changed(data.session_id);
     else if (topic.startsWith("terminal/") && data.name) this.#changed(data.name);
@@ -270,11 +276,15 @@ function stamped(row) {
 
 export const board = new Board();
 
+// The host that a session or a question is on, unless it is this one.
+export const hostOf = (row) => (row.host && row.host !== "local" ? row.host : "");
+
 const WORDS = { working: "working", waits: "waiting", idle: "idle", ended: "ended", unknown: "unknown" };
 
 // What a session does, in a word: `done` is idle that nobody has looked at yet.
 export function stateOf(row) {
   const state = row.activity?.state ?? "unknown";
+  if (row.away) return "away";
   if (row.exit_code !== null && row.exit_code !== undefined) return "ended";
   if (row.waits_for || state === "waits") return "waiting";
   if (state === "idle" && row.activity.seen === false) return "done";

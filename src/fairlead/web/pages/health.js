@@ -1,7 +1,7 @@
 // How the daemon and this console are, and who is let in: browsers, shared links, and who waits at the door.
 
 import { get, op, post } from "./api.js";
-import { board } from "./board.js";
+import { board, hostOf } from "./board.js";
 import { button, el, fill } from "./dom.js";
 import { attempt, note } from "./notices.js";
 import { moment, place, since, visible } from "./words.js";
@@ -90,7 +90,7 @@ function visitor(each, kind, revoke) {
 }
 
 function shareForm(again) {
-  const name = el("select", { "aria-label": "Session" }, [...board.sessions.values()].map((row) => el("option", { value: row.name }, visible(row.name))));
+  const name = el("select", { "aria-label": "Session" }, [...board.sessions.values()].filter((row) => !hostOf(row)).map((row) => el("option", { value: row.name }, visible(row.name))));
   const role = el("select", { "aria-label": "Role" }, el("option", { value: "watcher" }, "may watch"), el("option", { value: "writer" }, "may write and answer"));
   const time = el("select", { "aria-label": "For how long" }, el("option", { value: "3600" }, "for an hour"), el("option", { value: "28800" }, "for 8 hours"), el("option", { value: "86400" }, "for a day"));
   const made = el("p.link-made", { role: "status" });

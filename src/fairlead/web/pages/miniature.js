@@ -84,7 +84,7 @@ export class Miniatures {
     if (id === undefined) return;
     this.#waiting.delete(id);
     const found = this.#nodes.get(id);
-    if (!found) return this.#next();
+    if (!found || found.row.away) return this.#next(); // what it showed last stays
     this.#running += 1;
     try {
       await draw(found.node, found.row);
@@ -107,7 +107,7 @@ export class Miniatures {
 
 async function draw(node, row) {
   if (row.can?.includes("screen")) {
-    const { screen } = await op("terminal_screen", { name: row.name, format: "cells" });
+    const { screen } = await op("terminal_screen", { name: row.id, format: "cells" });
     fill(node, screenPicture(screen));
   } else {
     const { lines } = await op("session_lines", { session_id: row.id, limit: LINES });

@@ -1,6 +1,6 @@
 // A question as a card: who asks, all of what will happen, why it is asked, and its answers as large buttons.
 
-import { board } from "./board.js";
+import { board, hostOf } from "./board.js";
 import { diffOrText } from "./diff.js";
 import { el, button, add } from "./dom.js";
 import { markdown } from "./markdown.js";
@@ -40,7 +40,8 @@ function who(question, withSession) {
   const session = question.session_id && withSession
     ? el("a.question-session", { href: `#/s/${encodeURIComponent(question.session_id)}` }, name)
     : withSession && el("span.question-session", name);
-  return el("div.question-who", session, chip, project);
+  const host = hostOf(question) && el("span.chip.host", { title: "The host that it is on" }, visible(hostOf(question)));
+  return el("div.question-who", session, host, chip, project);
 }
 
 // All of it, unless the headline said it already.

@@ -6,7 +6,7 @@ import { board, stateOf } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { attempt, note } from "./notices.js";
 import { moved, questionCard } from "./question.js";
-import { evidenceWords, usage, verdict } from "./sessions.js";
+import { evidenceWords, hostChip, usage, verdict } from "./sessions.js";
 import { place, since, visible } from "./words.js";
 
 export function sessionView(rest) {
@@ -77,6 +77,7 @@ function headOf(row) {
       "div.session-title",
       el(`i.dot.${state}`, { "aria-hidden": "true" }),
       el("h1", visible(row.name)),
+      hostChip(row),
       el("span.state", { title: found ? evidenceWords(found) : "" }, state, " ", row.activity?.since ? el("span", { data: { since: row.activity.since } }, since(row.activity.since)) : ""),
       verdict(row),
       el("span.grow"),

@@ -1,15 +1,15 @@
 // Every session as a card: a live miniature of its screen or its last words, what it does and how that is known,
 // its verdict, age and place. Filters, search, and a way to start another one.
 
-import { board, stateOf } from "./board.js";
+import { board, hostOf, stateOf } from "./board.js";
 import { button, el, keep } from "./dom.js";
 import { Miniatures } from "./miniature.js";
 import { recall, remember } from "./remembered.js";
 import { startDialog } from "./start.js";
 import { bytes, money, oneLine, place, since, tokens, verdictWord, visible } from "./words.js";
 
-const FILTERS = ["all", "waiting", "done", "working", "idle", "unknown", "ended"];
-const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5 };
+const FILTERS = ["all", "waiting", "done", "working", "idle", "unknown", "ended", "away"];
+const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5, away: 6 };
 
 export function sessionsView() {
   const miniatures = new Miniatures();
@@ -25,7 +25,8 @@ export function sessionsView() {
     search,
     board.isOwner && button("New session", () => startDialog(), { class: "primary" }),
   );
-  const node = el("div.sessions", head, grid);
+  const away = el("ul.hosts-away");
+  const node = el("div.sessions", head, away, grid);
 
   function drawChips(rows) {
     const counts = Object.fromEntries(FILTERS.map((name) => [name, rows.filter((row) => name === "all" || stateOf(row) === name).length]));
@@ -53,10 +54,12 @@ export function sessionsView() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const rows = all
       .filter((row) => filter === "all" || stateOf(row) === filter)
-      .filter((row) => words.every((word) => `${row.name} ${row.kind} ${row.project} ${row.branch ?? ""} ${row.what} ${row.waits_for}`.toLowerCase().includes(word)))
+      .filter((row) => words.every((word) => `${hostOf(row)} ${row.name} ${row.kind} ${row.project} ${row.branch ?? ""} ${row.what} ${row.waits_for}`.toLowerCase().includes(word)))
       .sort((a, b) => ORDER[stateOf(a)] - ORDER[stateOf(b)] || (b.activity?.since ?? 0) - (a.activity?.since ?? 0));
     const cards = rows.map((row) => ({ key: row.id, mark: markOf(row), make: () => card(row, miniatures) }));
     if (!cards.length) cards.push({ key: "none", mark: `${board.isLoaded}${all.length}`, make: () => none(all.length) });
+    const gone = board.hosts.filter((host) => host.state !== "here");
+    keep(away, gone.map((host) => ({ key: host.name, mark: JSON.stringify(host), make: () => awayLine(host) })));
     keep(grid, cards);
     miniatures.watch(grid);
   }
@@ -85,6 +88,15 @@ function none(count) {
   return el("div.empty", count ? "No session matches." : "No sessions yet. Start one here, or with `fairlead start NAME`.");
 }
 
+// A host whose sessions can't be used now.
+function awayLine({ name, state, why, seen_at }) {
+  const word = state === "connecting" ? "is being connected to" : state === "away" ? "is away" : "can't be used";
+  const ago = seen_at ? el("span", { data: { since: seen_at } }, since(seen_at)) : "";
+  return el("li.dim", el("strong", visible(name)), ` ${word} `, ago, why ? ` ${oneLine(why, 200)}` : "");
+}
+
+export const hostChip = (row) => hostOf(row) && el("span.chip.host", { title: "The host that it is on" }, visible(hostOf(row)));
+
 function card(row, miniatures) {
   const state = stateOf(row);
   const found = row.activity?.evidence;
@@ -96,6 +108,7 @@ function card(row, miniatures) {
       "header",
       el(`i.dot.${state}`, { "aria-hidden": "true" }),
       el("h2", el("a.card-link", { href: link }, visible(row.name))),
+      hostChip(row),
       el("span.dim", visible(row.kind)),
       el("span.grow"),
       verdict(row),

@@ -320,7 +320,7 @@ export function terminalPane(row) {
 
   async function toggleRecording() {
     await attempt(async () => {
-      await op("terminal_record", isRecording ? { name: row.name, stop: true } : { name: row.name });
+      await op("terminal_record", isRecording ? { name: row.id, stop: true } : { name: row.id });
       isRecording = !isRecording;
       if (isRecording) download.hidden = false;
       recordButton.textContent = isRecording ? "Stop recording" : "Record";
