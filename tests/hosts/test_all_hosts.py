@@ -41,6 +41,17 @@ def test_ls_all_has_a_column_with_the_host(near: NearHost, far: FarHost) -> None
         hosting.run("stop", name)
 
 
+def test_a_host_that_was_just_added_is_in_the_first_list(far: FarHost) -> None:
+    far.start("theirs", "exec cat")
+    new = NearHost()
+    try:
+        new.add("workbox", far)
+        assert "theirs" in new.run("ls", "--all").stdout
+    finally:
+        new.close()
+    far.run("stop", "theirs")
+
+
 def test_a_host_that_is_away_is_one_line_with_what_was_known(near: NearHost, far: FarHost) -> None:
     far.start("stays", "exec cat")
     near.until(lambda: "workbox:stays" in rows_of(near))

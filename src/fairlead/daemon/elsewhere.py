@@ -86,6 +86,11 @@ class OtherHosts:
         self._look()
         return self._room.hosts() if self._room is not None else ()
 
+    async def begun(self) -> None:
+        self._look()
+        if self._room is not None:
+            await self._room.begun()
+
     async def check(self, name: str | None) -> None:
         self._look()
         if self._room is not None:

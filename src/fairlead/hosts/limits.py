@@ -32,6 +32,9 @@ REFUSED_PAUSE = 300.0
 """The same if a person has to do something first, or if it said too much."""
 CHECK_GAP = 1.0
 """Seconds between two tries of a host, however often somebody asks."""
+FIRST_TRY = 1.0
+"""Seconds after a link was made in which lists wait for its first try: who has just added a host, or started
+the daemon, wants to see what is there. Never later."""
 CHECK_WAIT = 15.0
 """Seconds that `host_check` waits for a host that it names."""
 

@@ -87,6 +87,7 @@ class HostLink:
         self._tried = asyncio.Event()  # set when a try is over, and another one when the next begins
         self._tried_at = -limits.CHECK_GAP
         self._connection: FarConnection | None = None
+        self.made_at = time.monotonic()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     # --- what is known --------------------------------------------------------------------------------------
@@ -94,6 +95,16 @@ class HostLink:
     @property
     def is_here(self) -> bool:
         return self.state == "here"
+
+    @property
+    def is_new(self) -> bool:
+        """True while it is dialed for the first time."""
+        return self.state == "connecting"
+
+    @property
+    def tried(self) -> asyncio.Event:
+        """Is set when the try that is under way is over."""
+        return self._tried
 
     @property
     def kept(self) -> KeptHost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -130,8 +131,7 @@ class HostsRoom:
 
     async def ask(self, host: str, op: str, params: Mapping[Any, Any], *, via: str, agent: str) -> Any:
         """The data of a far daemon's answer. Raises OpError."""
-        while host in self._wanted and host not in self._passing:
-            await asyncio.sleep(0.01)  # what was known of it is being read
+        await self._wait_for_links(host)
         passing = self._passing.get(host)
         if passing is None:
             raise ConnectionError(f"there is no host {host!r} any more")
@@ -151,10 +151,25 @@ class HostsRoom:
     def hosts(self) -> Sequence[Mapping[str, Any]]:
         return [link.row for link in self._in_order]
 
+    async def begun(self) -> None:
+        """Wait a moment for hosts that have only just begun to be connected to, and for no others."""
+        await self._wait_for_links(*self._wanted)
+        now = time.monotonic()
+        left = {link: link.made_at + limits.FIRST_TRY - now for link in self._in_order if link.is_new}
+        trying = [asyncio.ensure_future(link.tried.wait()) for link, seconds in left.items() if seconds > 0]
+        if trying:
+            await asyncio.wait(trying, timeout=max(left.values()))
+            for each in trying:
+                each.cancel()
+
+    async def _wait_for_links(self, *names: str) -> None:
+        """Wait while what was known of hosts is read."""
+        while not self._is_closed and any(n in self._wanted and n not in self._links for n in names):
+            await asyncio.sleep(0.01)
+
     async def check(self, name: str | None) -> None:
         """Try hosts that are away, now; wait for one that is named."""
-        while name in self._wanted and name not in self._links:
-            await asyncio.sleep(0.01)
+        await self._wait_for_links(*([name] if name else ()))
         tried = {link.name: link.poke() for link in self._in_order if name in (None, link.name)}
         if name in tried:
             with contextlib.suppress(TimeoutError):

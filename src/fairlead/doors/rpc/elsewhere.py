@@ -64,6 +64,9 @@ class FarHosts(Protocol):
     def hosts(self) -> Sequence[Mapping[str, Any]]:
         """The hosts, and how each is."""
 
+    async def begun(self) -> None:
+        """Wait a moment, once for each host, for one that has just begun to be connected to."""
+
     async def check(self, name: str | None) -> None:
         """See which hosts there are now, and try those that are away; wait for one that is named."""
 

@@ -40,6 +40,8 @@ class ApprovalOps:
             return fields(approvals=rows)
         elsewhere = self._elsewhere
         here = [self._placed(row) for row in rows]
+        if elsewhere is not None:
+            await elsewhere.begun()
         there = elsewhere.questions() if elsewhere is not None else ()
         known = elsewhere.hosts() if elsewhere is not None else ()
         return fields(approvals=[*here, *there], hosts=[fields(**each) for each in known])

@@ -79,6 +79,8 @@ class SessionOps:
             {**row, HOST_PARAM: LOCAL, ID: own_place(each.id, elsewhere)}
             for row, each in zip(rows, found, strict=True)
         ]
+        if elsewhere is not None:
+            await elsewhere.begun()
         there = elsewhere.sessions(kind) if elsewhere is not None else ()
         known = elsewhere.hosts() if elsewhere is not None else ()
         return fields(sessions=[*here, *there], questions=questions, hosts=[fields(**each) for each in known])
