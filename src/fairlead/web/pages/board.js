@@ -111,6 +111,7 @@ class Board extends EventTarget {
   }
 
   async #load() {
+    let before = null;
     this.#news.clear();
     this.#moved.clear();
     try {
@@ -121,6 +122,7 @@ class Board extends EventTarget {
       this.hosts = listed.hosts ?? [];
       this.sessions = new Map(listed.sessions.map((row) => [row.id, stamped(row)]));
       const answerable = asked.approvals.filter((row) => !row.away);
+      before = this.isLoaded ? this.questions : null;
       this.questions = new Map((await whole(answerable)).map((row) => [row.token, row]));
       for (const [token, question] of this.#news) {
         if (question) this.questions.set(token, question);
@@ -138,6 +140,7 @@ class Board extends EventTarget {
     this.#tell("sessions");
     this.#tell("questions");
     for (const id of this.#moved) this.#changed(id);
+    for (const [token, question] of before ? this.questions : []) if (!before.has(token)) this.#tell("asked", question);
     this.lookAtDoors();
   }
 

@@ -154,11 +154,18 @@ function wordsOf(way) {
   ];
 }
 
-// Take away notifications of questions that wait no more.
+const known = new Set();
+
+// Take away notifications of questions that this page knew and that wait no more. One that it does not know may be
+// newer than what it has fetched.
 export async function clearNotices() {
+  for (const token of board.questions.keys()) known.add(token);
   if (!board.isLoaded || board.link !== "here") return;
+  const over = [...known].filter((token) => !board.questions.has(token));
+  if (!over.length) return;
+  for (const token of over) known.delete(token);
   const registration = await navigator.serviceWorker?.getRegistration();
   for (const each of (await registration?.getNotifications()) ?? []) {
-    if (each.tag && !board.questions.has(each.tag) && (each.tag !== "several" || !board.questions.size)) each.close();
+    if (over.includes(each.tag) || (each.tag === "several" && !board.questions.size)) each.close();
   }
 }
