@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 import pytest
 
 from tests.hosting import WAIT
 from tests.hosts.far_host import FarHost, NearHost
-from tests.hosts.test_links import ASKED, host_of, rows_of, tokens_of
+from tests.hosts.test_links import host_of, question, rows_of, tokens_of
 
 
 @pytest.fixture(autouse=True)
@@ -73,19 +72,14 @@ def test_a_host_that_is_away_is_one_line_with_what_was_known(near: NearHost, far
 
 
 def test_approvals_of_all_hosts_are_listed_with_how_to_answer(near: NearHost, far: FarHost) -> None:
-    with ThreadPoolExecutor(1) as threads:
-        asking = threads.submit(far.ask, "ask_person", **{**ASKED, "token": "bbbb2222"})
-        try:
-            near.until(lambda: tokens_of(near) == ["workbox:bbbb2222"])
-            shown = near.run("approvals", "--all").stdout
-            assert "`fairlead approvals answer workbox:bbbb2222 TEXT`" in shown
-            assert "host   workbox" in shown
-            assert "1 approval is pending" in near.run("ls", "--all").stderr
-            assert near.run("approvals").stdout == ""
-            near.run("approvals", "answer", "workbox:bbbb2222", "the blue one")
-        except BaseException:
-            far.ask("approval_settle", token="bbbb2222", allowed=False)
-            raise
+    with question(far, "bbbb2222") as asking:
+        near.until(lambda: tokens_of(near) == ["workbox:bbbb2222"])
+        shown = near.run("approvals", "--all").stdout
+        assert "`fairlead approvals answer workbox:bbbb2222 TEXT`" in shown
+        assert "host   workbox" in shown
+        assert "1 approval is pending" in near.run("ls", "--all").stderr
+        assert near.run("approvals").stdout == ""
+        near.run("approvals", "answer", "workbox:bbbb2222", "the blue one")
         answer: dict[str, Any] = asking.result(WAIT)
     assert answer["text"] == "the blue one"
     assert answer["by"].endswith(": fairlead approvals")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from fairlead.client.connection import DaemonConnection
 from fairlead.system.settings import Settings
 from tests.hosting import WAIT
 from tests.hosts.far_host import FarHost, NearHost
-from tests.hosts.test_links import ASKED, host_of, rows_of, tokens_of
+from tests.hosts.test_links import host_of, question, rows_of, tokens_of
 from tests.web.browser import Browser, ConsoleHosting
 
 
@@ -57,6 +56,7 @@ def test_an_agent_of_another_host_is_prompted_and_followed(
     near.until(lambda: f"workbox:{id}" in listed(page))
     with page.live() as live:
         assert live.follow(1, f"workbox:{id}")["event"] == "hello"
+        live.until(1, "session/updated", session_id=id)  # how it is, once the host is reached
         live.follow(2)
         assert page.op("prompt", session_id=f"workbox:{id}", message="hello").status == 200
         live.until(1, "session/turn-ended", session_id=id)
@@ -69,16 +69,11 @@ def test_an_agent_of_another_host_is_prompted_and_followed(
 def test_a_question_of_another_host_is_answered_in_the_console(
     near: NearHost, far: FarHost, page: Browser
 ) -> None:
-    with ThreadPoolExecutor(1) as threads:
-        asking = threads.submit(far.ask, "ask_person", **{**ASKED, "token": "dddd4444"})
-        try:
-            near.until(lambda: tokens_of(near) == ["workbox:dddd4444"])
-            [row] = page.op("approvals", hosts=True).data["approvals"]
-            given = {"token": row["token"], "allowed": True, "option": "answer", "text": "blue"}
-            assert page.op("approval_settle", **given).status == 200
-        except BaseException:
-            far.ask("approval_settle", token="dddd4444", allowed=False)
-            raise
+    with question(far, "dddd4444") as asking:
+        near.until(lambda: tokens_of(near) == ["workbox:dddd4444"])
+        [row] = page.op("approvals", hosts=True).data["approvals"]
+        given = {"token": row["token"], "allowed": True, "option": "answer", "text": "blue"}
+        assert page.op("approval_settle", **given).status == 200
         answer = asking.result(WAIT)
     assert (answer["text"], answer["by"].partition(": ")[2]) == ("blue", "web console")
 

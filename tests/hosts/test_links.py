@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from fairlead.system.settings import Settings
 from fairlead.wire.rpc_catalog import OPS
 from tests.hosting import WAIT, Hosting
 from tests.hosts.far_host import FarHost, NearHost
+from tests.ui.dashboard.test_app import asking as asking_agent
 
 ASKED: dict[str, Any] = {"token": "0123abcd", "text": "Which?", "project": "/srv/garden"}
 
@@ -41,6 +44,18 @@ def host_of(near: Hosting, name: str = "workbox") -> dict[str, Any]:
 
 def tokens_of(near: Hosting) -> list[str]:
     return [row["token"] for row in near.ask("approvals", hosts=True)["approvals"]]
+
+
+@contextmanager
+def question(far: Hosting, token: str) -> Iterator[Future[dict[str, Any]]]:
+    """A question that waits there; its answer. What nobody has answered at the end is declined."""
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(far.ask, "ask_person", **{**ASKED, "token": token})
+        try:
+            yield asking
+        finally:
+            with contextlib.suppress(RequestError):
+                far.ask("approval_settle", token=token, allowed=False)
 
 
 @pytest.fixture
@@ -119,8 +134,7 @@ def test_a_program_started_there_gets_nothing_of_the_environment_here(
 def test_a_question_there_is_answered_from_here_and_both_know_who_did(
     near: NearHost, far: FarHost, control: DaemonConnection
 ) -> None:
-    with ThreadPoolExecutor(1) as threads:
-        asking = threads.submit(far.ask, "ask_person", **ASKED)
+    with question(far, "0123abcd") as asking:
         near.until(lambda: tokens_of(near) == ["workbox:0123abcd"])
         [row] = control.ask("approvals", hosts=True)["approvals"]
         assert (row["host"], row["summary"]) == ("workbox", "Which?")
@@ -138,8 +152,7 @@ def test_a_question_there_is_answered_from_here_and_both_know_who_did(
 def test_of_answers_from_both_sides_one_counts(
     near: NearHost, far: FarHost, control: DaemonConnection
 ) -> None:
-    with ThreadPoolExecutor(9) as threads:
-        asking = threads.submit(far.ask, "ask_person", **{**ASKED, "token": "4567abcd"})
+    with question(far, "4567abcd") as asking, ThreadPoolExecutor(8) as threads:
         near.until(lambda: tokens_of(near) == ["workbox:4567abcd"])
 
         def answer(number: int) -> bool:
@@ -169,8 +182,7 @@ def test_the_answer_of_an_agent_here_counts_nowhere(near: NearHost, far: FarHost
         finally:
             await links.close()
 
-    with ThreadPoolExecutor(1) as threads:
-        asking = threads.submit(far.ask, "ask_person", **{**ASKED, "token": "89abcdef"})
+    with question(far, "89abcdef") as asking:
         near.until(lambda: tokens_of(near) == ["workbox:89abcdef"])
         for agent in ("garden", "a rule", "the agent itself", "x"):  # no name helps it there
             for how in ({"allowed": True, "option": "answer", "text": "mine"}, {"allowed": False}):
@@ -179,9 +191,28 @@ def test_the_answer_of_an_agent_here_counts_nowhere(near: NearHost, far: FarHost
         [row] = far.ask("approvals")["approvals"]
         assert f"({socket.gethostname()}: garden" in row["reason"]
         assert not asking.done()
-        far.ask("approval_settle", token="89abcdef", allowed=False)
-        asking.result(WAIT)
     far.run("stop", "garden")
+
+
+def test_an_agent_here_with_the_id_of_one_there_may_not_even_deny_for_it(
+    near: NearHost, far: FarHost, tmp_path: Path
+) -> None:
+    id = asking_agent(far, "rose", tmp_path)
+    near.until(lambda: len(tokens_of(near)) == 1)
+    [token] = tokens_of(near)
+
+    async def deny() -> None:
+        links = Links(Settings(near.environment), agent=id, hosts=True)
+        try:
+            await links.call(Call("approval_settle", {"token": token, "allowed": False}, dict))
+        finally:
+            await links.close()
+
+    with pytest.raises(RequestError, match="only a person may"):
+        asyncio.run(deny())
+    assert tokens_of(near) == [token]
+    far.run("approvals", "deny", token.partition(":")[2])
+    near.until(lambda: tokens_of(near) == [])
 
 
 def test_what_happens_there_is_told_to_those_who_ask_for_it(near: NearHost, far: FarHost) -> None:
