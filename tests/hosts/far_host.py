@@ -82,8 +82,21 @@ class FarHost(Hosting):
             port: int = probe.getsockname()[1]
             return port
 
-    def start_sshd(self) -> None:
+    def start_sshd(self, *, anew: bool = True) -> None:
+        """Start sshd, with its configuration as it was made or, unless `anew`, as it is now."""
         config = self.ssh_dir / "sshd_config"
+        if anew or not config.exists():
+            self._configure(config)
+        with open(self.ssh_dir / "sshd.log", "ab") as log:
+            self.running = subprocess.Popen(
+                [*self._wrap, self._program, "-D", "-e", "-f", str(config)],
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.until(self.is_reachable)
+
+    def _configure(self, config: Path) -> None:
         places = " ".join(
             f'"{name}={value}"' for name, value in self.environment.items() if name not in ("TERM", "LANG")
         )
@@ -93,14 +106,6 @@ class FarHost(Hosting):
             f"PasswordAuthentication no\nPermitRootLogin yes\nLogLevel ERROR\nMaxStartups 200\n"
             f"SetEnv {places}\n"
         )
-        with open(self.ssh_dir / "sshd.log", "ab") as log:
-            self.running = subprocess.Popen(
-                [*self._wrap, self._program, "-D", "-e", "-f", str(config)],
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-            )
-        self.until(self.is_reachable)
 
     def is_reachable(self) -> bool:
         assert self.running is not None

@@ -110,6 +110,8 @@ class Chooser:
         replaced: list[tuple[str, str]],
     ) -> None:
         if far == "asks":
+            if has_terminal():
+                _let_ssh_ask(draws=command.name == "top")
             return
         if far == "there":
             raise RunThere(host, [command.name, *_without_host(words, replaced)])
@@ -127,6 +129,8 @@ class Chooser:
         finally:
             arguments.far = None
             places.chosen_host = None
+            if (dial := sys.modules.get("fairlead.client.hosts.dial")) is not None:
+                vars(dial)["may_ask"] = False
 
     def _run(self, main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
         try:
@@ -197,6 +201,17 @@ def run_there(host: str, words: Sequence[str]) -> int:
     from ..client.hosts import there
 
     return there.run(host, words, Settings(host=""))
+
+
+def _let_ssh_ask(*, draws: bool) -> None:
+    """Let ssh ask the person for a password: before, for a command that draws on the whole terminal."""
+    from ..client.hosts import dial
+    from ..client.launch import connected
+
+    dial.may_ask = True
+    if draws:
+        connected(Settings()).close()
+        dial.may_ask = False
 
 
 def has_terminal() -> bool:

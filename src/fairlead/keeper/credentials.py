@@ -66,6 +66,15 @@ def is_gone(connection: socket.socket) -> bool:
         os.close(descriptor)
 
 
+def has_mark() -> bool:
+    """Whether this process has the mark of an agent's that no environment removes."""
+    if sys.platform != "linux":
+        return False
+    import resource
+
+    return resource.getrlimit(RLIMIT_LOCKS)[1] == LESS
+
+
 def mark_as_agents(pid: int = 0) -> None:
     """Mark a process, or this one, and all that it will start, as an agent's: with a lower limit than the
     daemon has. Neither another environment nor another parent removes that. Only Linux has such a limit."""

@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 
 from ... import __version__
-from ...keeper.credentials import AGENT_MARK
+from ...keeper.credentials import AGENT_MARK, has_mark
 from ...system.settings import SettingError, Settings
 from ...wire import link
 from ..launch import NoDaemon, StartFailed
@@ -319,9 +319,9 @@ def own_agent() -> str:
     """The agent session whose command this process is; empty if it is none's."""
     if mark := os.environ.get(AGENT_MARK):
         return mark
-    from ...system.processes import agent_of
+    from ...system.processes import UNNAMED_AGENT, agent_of
 
-    return agent_of(os.getpid(), {}) or ""
+    return agent_of(os.getpid(), {}) or (UNNAMED_AGENT if has_mark() else "")
 
 
 def dial(
