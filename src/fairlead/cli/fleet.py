@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .arguments import JSON, Argument, Command, Failure, Option, UsageError, parsed
+from .arguments import JSON, Argument, Command, Failure, Option, UsageError, lines, parsed
 from .spans import span
 
 TYPE_CHECKING = False
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from ..system.settings import Settings
     from .arguments import Options
 
-VERBS = ("init", "creds", "revoke", "ls", "serve")
+VERBS = ("init", "creds", "revoke", "ls", "serve", "join", "leave", "status", "feed")
 COMMAND = Command(
     "fleet",
     "Join machines to a fleet: their sessions, questions and reports in one list.\n"
     "`init` makes the keys of a fleet in a directory, `serve` runs its server (nats-server) there. `creds`\n"
     "makes a file with which one machine may join, or one user ask; it can only speak as that one. `revoke`\n"
-    "ends it at once.",
+    "ends it at once. `join` makes this machine a member of the fleet, in the background, until `leave`;\n"
+    "`status` shows it and the other hosts, and `feed` what happens on all of them.",
     takes=(
         Argument("what", ", ".join(VERBS), choices=VERBS),
         Argument(
@@ -49,6 +50,19 @@ COMMAND = Command(
             help="creds: how long it is good, such as 30d (default: for ever)",
         ),
         Option("--out", value="FILE", help="creds: where to put the file"),
+        Option("--creds", value="FILE", help="join: the credential of this machine, or of a user"),
+        Option(
+            "--ca",
+            value="FILE",
+            help="join: the authority of the server's certificate",
+        ),
+        Option("--user", value="FILE", help="join: a user's credential, with which answers are signed"),
+        Option("--name", value="NAME", help="join: refuse a credential for another name"),
+        Option("--leaf", help="join: run a leaf node here; URL is then the server's address for these"),
+        Option("--since", value="NUMBER", kind=lines, help="feed: begin after this number (default: 0)"),
+        Option("-f", "--follow", help="feed: go on with what happens from now on"),
+        Option("--foreground", help="join: run it here, with its log on standard error"),
+        Option("--news", value="FD", kind=int, help="for --foreground: say on this descriptor how it went"),
         JSON,
     ),
     examples=(
@@ -56,7 +70,10 @@ COMMAND = Command(
         ("fairlead fleet serve", "run its server"),
         ("fairlead fleet creds machine workbox --out workbox.creds", "let a machine join, as workbox alone"),
         ("fairlead fleet revoke workbox", "and not any more, from now on"),
+        ("fairlead fleet join tls://hub.example.org:4222 --creds workbox.creds --ca ca.pem", "on workbox"),
+        ("fairlead fleet status", "which hosts there are, and how they are"),
     ),
+    far="here: it is about the fleet that this host belongs to",
 )
 FIRST_ACCOUNT = "team"
 
@@ -68,7 +85,17 @@ def main(arguments: Sequence[str]) -> int:
     from ..fleet.creds import CredsFault
     from ..system.settings import Settings
 
-    verb = {"init": _init, "creds": _creds, "revoke": _revoke, "ls": _ls, "serve": _serve}[options.what]
+    verb = {
+        "init": _init,
+        "creds": _creds,
+        "revoke": _revoke,
+        "ls": _ls,
+        "serve": _serve,
+        "join": _join,
+        "leave": _leave,
+        "status": _status,
+        "feed": _feed,
+    }[options.what]
     try:
         return verb(Settings(), options, list(options.words or ()))
     except (FleetFault, CredsFault) as error:
@@ -227,4 +254,146 @@ def _serve(settings: Settings, options: Options, words: list[str]) -> int:
         await server.run(lambda: print(f"serving at {client_url(authority)}", flush=True))
 
     asyncio.run(serve())
+    return 0
+
+
+def _join(settings: Settings, options: Options, words: list[str]) -> int:
+    from ..fleet.launch import asked, is_running, start, stop
+    from ..fleet.places import FleetPlaces, Joined
+
+    if options.foreground:
+        return _run(settings, options.news)
+    if len(words) > 1 or bool(words) != bool(options.creds):
+        raise UsageError("`fleet join` takes a URL with --creds FILE, or neither to join again as before")
+    places = FleetPlaces(settings)
+    if words:
+        _check_url(words[0])
+        creds, ca, user = (_contents(each) for each in (options.creds, options.ca, options.user))
+        _check_identity(options)
+        if is_running(settings):
+            stop(settings)
+        joined = Joined(words[0], options.leaf, ca is not None, user is not None)
+        assert creds is not None
+        places.write(joined, creds, ca, user)
+    joined = places.read()
+    start(settings)
+    status = asked(settings, "status")
+    print(f"joined {joined.url} as {status['name']}; `fairlead fleet status` shows the hosts")
+    return 0
+
+
+def _check_url(url: str) -> None:
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in ("tls", "nats") or not rest or "@" in rest:
+        raise UsageError(f"a server is tls://HOST:PORT, not {url!r:.80}")
+    host = rest.rpartition(":")[0] or rest
+    if scheme == "nats" and host not in ("127.0.0.1", "localhost", "[::1]"):
+        raise UsageError("without TLS (nats://) only a server on this machine is taken; use tls://HOST:PORT")
+
+
+def _contents(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read(64 * 1024)
+    except OSError as error:
+        raise Failure(f"can't read {path}: {error.strerror}") from None
+
+
+def _check_identity(options: Options) -> None:
+    """Raises Failure if a credential is not what it is given for."""
+    from ..fleet.creds import read_creds
+    from ..fleet.subjects import ADMINISTRATOR, PERSON
+
+    own = read_creds(options.creds).identity
+    if own.role == ADMINISTRATOR:
+        raise Failure(
+            f"{options.creds} is the administrator's; `fairlead fleet creds machine NAME` makes one"
+        )
+    if options.name not in (None, own.name):
+        raise Failure(f"{options.creds} is for {own.name!r}, not for {options.name!r}")
+    if options.user is not None and read_creds(options.user).identity.role != PERSON:
+        raise Failure(f"{options.user} is not a user's: `fairlead fleet creds user NAME` makes one")
+
+
+def _run(settings: Settings, news: int | None) -> int:
+    from .news import News
+
+    told = News(news)
+    try:
+        from ..fleet.authority import FleetFault
+        from ..fleet.creds import CredsFault
+        from ..fleet.process import AlreadyJoined, run
+
+        told.began()
+        try:
+            run(settings, told.ready)
+        except AlreadyJoined:
+            told.elsewhere()
+            raise Failure("this machine's fleet process runs already") from None
+        except (FleetFault, CredsFault) as error:
+            raise Failure(str(error)) from None
+    except BaseException as error:
+        told.failed(error)
+        raise
+    return 0
+
+
+def _leave(settings: Settings, options: Options, words: list[str]) -> int:
+    from ..fleet.launch import is_running, stop
+    from ..fleet.places import FleetPlaces
+
+    if words:
+        raise UsageError("`fleet leave` takes no words")
+    places = FleetPlaces(settings)
+    joined = places.read()
+    if is_running(settings):
+        stop(settings)
+    places.forget()
+    print(f"left {joined.url}")
+    return 0
+
+
+def _status(settings: Settings, options: Options, words: list[str]) -> int:
+    from ..fleet.launch import asked
+
+    if words:
+        raise UsageError("`fleet status` takes no words")
+    status = asked(settings, "status")
+    if options.json:
+        import json
+
+        print(json.dumps(status))
+        return 0
+    how = "connected" if status["connected"] else f"away: {status['why_away']}"
+    leaf = " through a leaf node" if status["leaf"] else ""
+    print(f"{status['name']} ({status['role']}) at {status['url']}{leaf}: {how}")
+    if status["waiting"] or status["dropped_events"]:
+        print(f"{status['waiting']} events wait for the server, {status['dropped_events']} were dropped")
+    head = ("HOST", "STATE", "VERSION", "SESSIONS", "QUESTIONS", "LAG", "CLOCK", "LABELS")
+    rows = [head]
+    for each in status["hosts"]:
+        skew = "-" if each["skew"] is None else f"{each['skew']:+.1f}s"
+        state = each["state"] if each["state"] == "away" or each["daemon"] == "here" else "no daemon"
+        numbers = (str(each[key]) for key in ("sessions", "questions", "lag"))
+        rows.append((each["name"], state, each["version"], *numbers, skew, ",".join(each["labels"]) or "-"))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    for row in rows:
+        print("  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip())
+    return 0
+
+
+def _feed(settings: Settings, options: Options, words: list[str]) -> int:
+    import json
+
+    from ..fleet.launch import said
+
+    if words:
+        raise UsageError("`fleet feed` takes no words")
+    follow = " follow" if options.follow else ""
+    for event in said(settings, f"feed {options.since or 0}{follow}", timeout=None):
+        if "error" in event:
+            raise Failure(event["error"])
+        print(json.dumps(event), flush=True)
     return 0

@@ -93,6 +93,7 @@ resolver_preload: {{
 }}
 jetstream {{
   store_dir: {word(authority.path("jetstream"))}
+  domain: {word(subjects.DOMAIN)}
   max_memory_store: {64 * limits.MIB}
   max_file_store: {limits.ACCOUNT_DISK * max(1, len(register.accounts))}
 }}

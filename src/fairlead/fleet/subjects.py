@@ -8,7 +8,8 @@ speak as another, and an answer or a stream can only come from who was asked:
     fl.ask.B.A.do              A asks B for anything else
     fl.B.ans.A.ID              the answer
     fl.A.st.B.ID               what A sends to B on the stream ID
-    $KV.FLEET.host.A           A's row
+    fl.A.row                   A's row, for who listens now
+    $KV.FLEET.host.A           the same, kept in the bucket FLEET
     $KV.FLEET.account          the account's JWT, with who was revoked
 
 JetStream can be made to deliver what is stored to a subject of one's choice, which no permission prevents. So
@@ -26,6 +27,8 @@ from . import limits
 
 FEED_STREAM = "FLEET_FEED"
 BUCKET = "FLEET"
+DOMAIN = "fleet"
+"""The hub's JetStream as leaf nodes name it: without a name their own server would be asked."""
 ROW_STREAM = f"KV_{BUCKET}"
 ACCOUNT_KEY = f"$KV.{BUCKET}.account"
 
@@ -81,6 +84,15 @@ def stream(word: str, to: str, id: str) -> str:
 
 
 def row(word: str) -> str:
+    return f"fl.{word}.row"
+
+
+def key(word: str, domain: str = "") -> str:
+    """Where a row is kept. Leaf nodes pass on subjects of buckets only as those of the API of a domain."""
+    return f"{api(domain)}.{_key(word)}" if domain else _key(word)
+
+
+def _key(word: str) -> str:
     return f"$KV.{BUCKET}.host.{word}"
 
 
@@ -88,12 +100,23 @@ def inbox(word: str) -> str:
     return f"_INBOX.{word}"
 
 
+def api(domain: str) -> str:
+    """How subjects of JetStream's API begin."""
+    return f"$JS.{domain}.API" if domain else "$JS.API"
+
+
 _READS = [
-    f"$JS.API.DIRECT.GET.{FEED_STREAM}",
-    f"$JS.API.DIRECT.GET.{FEED_STREAM}.>",
-    f"$JS.API.DIRECT.GET.{ROW_STREAM}",
-    f"$JS.API.DIRECT.GET.{ROW_STREAM}.>",
-    f"$JS.API.STREAM.INFO.{FEED_STREAM}",
+    *(
+        f"{api(domain)}.{rest}"
+        for domain in ("", DOMAIN)
+        for rest in (
+            f"DIRECT.GET.{FEED_STREAM}",
+            f"DIRECT.GET.{FEED_STREAM}.>",
+            f"DIRECT.GET.{ROW_STREAM}",
+            f"DIRECT.GET.{ROW_STREAM}.>",
+            f"STREAM.INFO.{FEED_STREAM}",
+        )
+    ),
     *(f"$SRV.{verb}{more}" for verb in ("PING", "INFO", "STATS") for more in ("", ".>")),
 ]
 
@@ -110,11 +133,16 @@ def permissions(role: str, name: str, *, read_only: bool = False) -> Mapping[str
             "payload": NO_LIMIT,
         }
     asks = [f"fl.ask.*.{word}.look"] if read_only else [f"fl.ask.*.{word}.look", f"fl.ask.*.{word}.do"]
-    speaks = [f"fl.{word}.>", row(word)] if role == MACHINE and not read_only else [f"fl.{word}.st.>"]
+    speaks = (
+        [f"fl.{word}.>", key(word), key(word, DOMAIN)]
+        if role == MACHINE and not read_only
+        else [f"fl.{word}.st.>"]
+    )
     hears = [
         f"fl.*.ans.{word}.>",
         f"fl.*.st.{word}.>",
         "fl.*.feed",
+        "fl.*.row",
         f"$KV.{BUCKET}.>",
         f"{inbox(word)}.>",
     ]

@@ -1,0 +1,158 @@
+"""Signatures of requests and consents: who asks, proved by the key of their credential.
+
+A proof names its purpose, the host it is for, a time and a nonce, and covers a digest of what is asked. It
+counts once, for a minute, on that host, and only if the account that has signed our own credential has signed
+the one of who asks and has not revoked it since.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..formats.edn import Keyword
+from . import limits
+from .creds import Creds, CredsFault, Identity, identity_of
+from .jwt import JwtFault, decoded
+from .nkeys import USER, KeyFault, check_signature
+
+ASK, CONSENT = "ask", "consent"
+MAX_PROOF = limits.MAX_JWT + 1024
+_KNOWN = 1024
+"""Credentials whose signatures were checked and are not checked again."""
+_DEPTH = 32
+
+
+class SignatureFault(Exception):
+    """A proof does not prove anything. Says why."""
+
+
+def canonical(value: Any, depth: int = _DEPTH) -> Any:
+    """A value of EDN or JSON in a form that is the same at both ends. Raises SignatureFault."""
+    if depth == 0:
+        raise SignatureFault("the parameters are nested too deeply to be signed")
+    if isinstance(value, Keyword):
+        return f":{value.name}"
+    if isinstance(value, Mapping):
+        pairs = [[canonical(key, depth - 1), canonical(each, depth - 1)] for key, each in value.items()]
+        return sorted(pairs, key=lambda pair: json.dumps(pair, sort_keys=True))
+    if isinstance(value, list | tuple):
+        return [canonical(each, depth - 1) for each in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise SignatureFault(f"a {type(value).__name__} can't be signed")
+
+
+def digest(*parts: Any) -> bytes:
+    """What stands for these values in a signature."""
+    text = json.dumps([canonical(each) for each in parts], separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _signed(purpose: str, to: str, at: str, nonce: str, what: bytes) -> bytes:
+    return b"\0".join([b"fairlead-fleet-1", *(each.encode() for each in (purpose, to, at, nonce)), what])
+
+
+def proof(creds: Creds, purpose: str, to: str, what: bytes) -> str:
+    """Sign something for a host, as one line of JSON."""
+    at, nonce = repr(time.time()), secrets.token_hex(16)
+    signature = creds.key.sign(_signed(purpose, to, at, nonce, what))
+    said = {"jwt": creds.jwt, "at": at, "nonce": nonce, "sig": base64.b64encode(signature).decode()}
+    return json.dumps(said, separators=(",", ":"))
+
+
+class Verifier:
+    """Checks proofs for one host. `account` is the public key of the account that we belong to."""
+
+    def __init__(self, account: str, host: str, clock: Callable[[], float] = time.time) -> None:
+        self._account = account
+        self._host = host
+        self._clock = clock
+        self._began = clock()
+        self._operator = ""
+        self._account_issued = 0
+        self._revoked: dict[str, int] = {}
+        self._nonces: OrderedDict[str, float] = OrderedDict()  # each with when it may be forgotten
+        self._known: OrderedDict[str, Identity] = OrderedDict()
+
+    def learn(self, account_jwt: str) -> None:
+        """Take the account's JWT with who was revoked. The first one says who the operator is; one of another
+        operator, or an older one, is not taken. Raises SignatureFault."""
+        try:
+            claims = decoded(account_jwt, "account")
+        except JwtFault as error:
+            raise SignatureFault(f"the account's JWT: {error}") from None
+        if claims.subject != self._account or self._operator not in ("", claims.issuer):
+            raise SignatureFault("the JWT is another account's")
+        if claims.issued_at < self._account_issued:
+            return
+        self._operator, self._account_issued = claims.issuer, claims.issued_at
+        found = claims.nats.get("revocations")
+        revoked = found if isinstance(found, dict) else {}
+        self._revoked = {key: at for key, at in revoked.items() if type(key) is str and type(at) is int}
+
+    def check(self, purpose: str, text: object, what: bytes) -> Identity:
+        """Who has signed this. Raises SignatureFault."""
+        if not isinstance(text, str) or len(text) > MAX_PROOF:
+            raise SignatureFault("it is not signed")
+        try:
+            said = json.loads(text)
+            words = [said[key] for key in ("jwt", "at", "nonce", "sig")]
+            if not all(isinstance(word, str) for word in words):
+                raise TypeError
+            jwt, at, nonce, signature = words
+            moment = float(at)
+            raw = base64.b64decode(signature, validate=True)
+        except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
+            raise SignatureFault("its signature can't be read") from None
+        identity = self._identity(jwt)
+        now = self._clock()
+        if identity.expires and identity.expires < now:
+            raise SignatureFault(f"the credential of {identity.name} has expired")
+        if self._revoked.get(identity.public, -1) >= identity.issued_at:
+            raise SignatureFault(f"the credential of {identity.name} was revoked")
+        if not abs(now - moment) <= limits.SIGNED_SECONDS:
+            raise SignatureFault(
+                f"it was signed {now - moment:.0f} s ago; only {limits.SIGNED_SECONDS:g} s are taken, "
+                "so look at the clocks of both hosts"
+            )
+        try:
+            check_signature(identity.public, USER, _signed(purpose, self._host, at, nonce, what), raw)
+        except KeyFault:
+            raise SignatureFault("the signature does not fit what is asked, or is for another host") from None
+        if moment <= self._began:
+            raise SignatureFault("it was signed before this host's fleet process began; ask again")
+        self._note(f"{identity.public} {nonce}", now)
+        return identity
+
+    def _identity(self, jwt: str) -> Identity:
+        if (known := self._known.get(jwt)) is not None:
+            return known
+        try:
+            claims = decoded(jwt, "user")
+            identity = identity_of(claims)
+        except (JwtFault, CredsFault) as error:
+            raise SignatureFault(f"the credential of who signed: {error}") from None
+        if identity.account != self._account:
+            raise SignatureFault(f"{identity.name} belongs to another account")
+        self._known[jwt] = identity
+        if len(self._known) > _KNOWN:
+            self._known.popitem(last=False)
+        return identity
+
+    def _note(self, nonce: str, now: float) -> None:
+        """Remember that a proof has counted. Raises SignatureFault if it has before."""
+        while self._nonces and next(iter(self._nonces.values())) < now:
+            self._nonces.popitem(last=False)
+        if nonce in self._nonces:
+            raise SignatureFault("it counted already: this is a repetition")
+        if len(self._nonces) >= limits.MAX_NONCES:
+            raise SignatureFault("too many signed requests at once")
+        self._nonces[nonce] = now + 2 * limits.SIGNED_SECONDS
