@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from typing import IO, Any
 
 import pytest
 
+from fairlead.system.settings import Settings
+from fairlead.verify.report import Confidence, Report, Status
+from fairlead.verify.store import ReportStore
 from tests.hosting import WAIT
 from tests.hosts.far_host import FarHost, NearHost
 from tests.hosts.test_links import host_of, question, rows_of, tokens_of
@@ -121,3 +125,28 @@ def test_the_list_that_is_watched_follows_all_hosts(near: NearHost, far: FarHost
 def _until(lines: IO[str], word: str) -> str:
     """The next line that has a word."""
     return next(line for line in lines if word in line)
+
+
+def test_reports_of_all_hosts_are_in_one_table(near: NearHost, far: FarHost) -> None:
+    for hosting, summary, age in ((near, "here it is so", 50), (far, "there it is so", 10)):
+        with ReportStore(Settings(hosting.environment).reports_path) as store:
+            store.add(
+                Report(
+                    status=Status.VERIFIED,
+                    confidence=Confidence.PERFECT,
+                    summary=summary,
+                    session_id="work",
+                    verifier="pytest -q",
+                    time=time.time() - age,
+                )
+            )
+    head, first, second = near.run("reports", "--all").stdout.splitlines()
+    assert head.split()[:2] == ["HOST", "ID"]
+    assert (first.split()[0], "there it is so" in first) == ("workbox", True)
+    assert (second.split()[0], "here it is so" in second) == ("-", True)
+    rows = json.loads(near.run("reports", "--all", "--json").stdout)
+    assert [(row["host"], row["session_id"]) for row in rows] == [
+        ("workbox", "workbox:work"),
+        ("local", "work"),
+    ]
+    assert near.run("reports", "--all", "--show", "1", check=False).returncode == 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..formats.columns import padded, width_of
 from ..formats.ladder import LADDER
-from .arguments import JSON, Argument, Command, Failure, Option, count, parsed
+from .arguments import JSON, Argument, Command, Failure, Option, UsageError, count, parsed
 
 if TYPE_CHECKING:
     from ..agent.recall.transcripts import Transcripts
@@ -50,6 +50,7 @@ COMMAND = Command(
     ),
     options=(
         Option("-n", "--limit", value="COUNT", kind=count, help=f"how many to show ({SHOWN})"),
+        Option("-a", "--all", help="also those of other hosts that are there; needs the daemon"),
         Option("--show", value="ID", kind=count, help="print one report in full"),
         Option(
             "--plot",
@@ -64,6 +65,7 @@ COMMAND = Command(
         ("fairlead reports . --plot", "plot this project's reports, and each of its sessions"),
         ("fairlead reports . --plot=confidence.svg", "the same as a picture"),
         ("fairlead reports --show 12", "one report in full"),
+        ("fairlead reports --all", "those of all hosts; `fairlead -H HOST reports --show 12` shows one"),
     ),
     codes={0: "reports were found", 1: "no reports, or no such session, project or report"},
     far="there",
@@ -76,6 +78,10 @@ def main(arguments: Sequence[str]) -> int:
     from ..system.settings import Settings
     from ..verify.store import ReportStore
 
+    if options.all:
+        if options.of or options.show or options.plot:
+            raise UsageError("--all lists reports, without a session, --show or --plot")
+        return _of_all_hosts(options.limit or SHOWN, as_json=options.json)
     settings = Settings()
     if not os.path.exists(settings.reports_path):
         raise Failure("no reports yet")
@@ -100,6 +106,50 @@ def main(arguments: Sequence[str]) -> int:
     else:
         _table(rows, _names(rows, settings))
     return 0 if rows else 1
+
+
+def _of_all_hosts(limit: int, *, as_json: bool) -> int:
+    """List the last reports of all hosts. Those of a host that is away are not known here."""
+    import sys
+    import time
+
+    from ..client.connection import DaemonConnection
+    from ..formats.columns import cut, printable
+    from ..formats.ladder import word_for
+    from ..ui.needs import host_line, host_of, own_id
+    from . import columns
+    from .colours import coloured_name
+
+    with DaemonConnection() as control:
+        answer = control.ask("verify_reports", limit=limit, hosts=True)
+        names = {row["id"]: row["name"] for row in control.ask("session_list", hosts=True)["sessions"]}
+    rows = sorted(answer["reports"], key=lambda row: row["time"], reverse=True)[:limit]
+    for row in rows:
+        row["session_name"] = names.get(row["session_id"])
+    if as_json:
+        import json
+
+        print(json.dumps(rows, indent=2))
+    elif rows:
+        table = [("HOST", "ID", "WHEN", "SESSION", "TURN", "CONFIDENCE", "VERIFIER", "SUMMARY")]
+        for row in rows:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["time"]))
+            called = row["session_name"] or own_id(row, "session_id")[:SHOWN_ID]
+            who, summary = row["verifier"] or "unnamed", row["summary"]
+            if columns.terminal_width() is not None:
+                who, summary = cut(who, MAX_VERIFIER), cut(summary, MAX_SUMMARY)
+                called = cut(called, MAX_SESSION)
+            word = word_for(row["confidence"]).upper()
+            host = host_of(row) or "-"
+            table.append((host, str(row["id"]), when, called, str(row["turn"]), word, who, summary))
+        cleaned = [tuple(map(printable, line)) for line in table]
+        columns.table(cleaned, drops=DROPS, paint={"CONFIDENCE": coloured_name})
+    for host in answer.get("hosts") or ():
+        if line := host_line(host):
+            print(line, file=sys.stderr)
+    if not rows:
+        raise Failure("no reports yet")
+    return 0
 
 
 SCAN_SECONDS = 0.1

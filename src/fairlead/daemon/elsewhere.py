@@ -82,6 +82,10 @@ class OtherHosts:
         self._look()
         return self._room.questions() if self._room is not None else ()
 
+    async def reports(self, limit: int) -> Sequence[Any]:
+        self._look()
+        return await self._room.reports(limit) if self._room is not None else ()
+
     def hosts(self) -> Sequence[Mapping[str, Any]]:
         self._look()
         return self._room.hosts() if self._room is not None else ()

@@ -168,7 +168,7 @@ class Daemon:
             SessionOps(directory, feed, elsewhere),
             ApprovalOps(inbox, elsewhere),
             HostOps(elsewhere, directory, settings),
-            VerifyOps(judging.door, directory, judging.reports),
+            VerifyOps(judging.door, directory, judging.reports, elsewhere),
             TimelineOps(directory, inbox, judging.reports),
             TreeOps(directory, trees, snapshots),
             self._control.ops,

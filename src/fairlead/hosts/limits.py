@@ -12,6 +12,8 @@ MAX_TEXTS = 3 * 1024 * 1024
 """How many characters all of these may have together."""
 MAX_LINE = 8 * 1024 * 1024
 """How many bytes a host may say on one line, an answer as well as an event."""
+REPORTS_WAIT = 3.0
+"""Seconds that a host has to list its reports, when those of all hosts are asked for."""
 MAX_EVENT_TEXT = 4000
 """How many characters of a text in an event are told to others."""
 

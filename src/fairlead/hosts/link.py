@@ -162,6 +162,22 @@ class HostLink:
             found.append(rows.fields_of(named))
         return found
 
+    async def reports(self, limit: int) -> list[dict[Any, Any]]:
+        """What verifiers said there last, named likewise. It is not kept: nothing of a host that is away, or
+        does not answer soon."""
+        connection = self._connection
+        if connection is None or not self.is_here:
+            return []
+        try:
+            answer = await connection.ask("verify_reports", fields(limit=limit), wait=limits.REPORTS_WAIT)
+        except (RequestError, ConnectionError, TimeoutError):
+            return []
+        found = await asyncio.to_thread(rows.report_rows, _of(answer, "reports"), limit)
+        return [
+            rows.fields_of({**row, "session_id": f"{self.name}:{row['session_id']}", "host": self.name})
+            for row in found
+        ]
+
     # --- being there ----------------------------------------------------------------------------------------
 
     def poke(self) -> asyncio.Event:

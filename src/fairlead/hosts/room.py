@@ -148,6 +148,10 @@ class HostsRoom:
     def questions(self) -> Sequence[Any]:
         return [row for link in self._in_order for row in link.question_rows()]
 
+    async def reports(self, limit: int) -> Sequence[Any]:
+        lists = await asyncio.gather(*(link.reports(limit) for link in self._in_order))
+        return [row for rows in lists for row in rows]
+
     def hosts(self) -> Sequence[Mapping[str, Any]]:
         return [link.row for link in self._in_order]
 

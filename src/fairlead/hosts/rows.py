@@ -132,6 +132,26 @@ class FarPlace(Struct):
     working: int = 0
 
 
+class FarReport(Struct):
+    """A row of `verify_reports`."""
+
+    id: int
+    time: float
+    session_id: str
+    turn: int
+    confidence: str
+    summary: str
+    project: str = ""
+    kind: str = ""
+    verifier: str = ""
+    model: str = ""
+    status: str = ""
+    duration: float = 0.0
+    cost: float = 0.0
+    tree: str = ""
+    stale: bool = False
+
+
 _SESSION_KEYS = frozenset(FarSession.__struct_fields__)
 
 
@@ -209,6 +229,20 @@ def question_row(said: Any) -> Row | None:
         return None
     row: Row = msgspec.to_builtins(known)
     return row
+
+
+def report_rows(said: Any, limit: int) -> list[Row]:
+    """Reports, at most so many, without those that make no sense."""
+    found: list[Row] = []
+    for each in said[:limit] if isinstance(said, list | tuple) else ():
+        try:
+            known = msgspec.convert(plain(each), FarReport, strict=True)
+        except (msgspec.ValidationError, RecursionError, AttributeError):
+            continue
+        row: Row = msgspec.to_builtins(known)
+        if len(str(row)) <= limits.MAX_ROW:
+            found.append(row)
+    return found
 
 
 def place_row(said: Any) -> Row:

@@ -316,8 +316,8 @@ worktree_remove: name / force -> worktree kept
     remove a worktree; if work in it is nowhere else, only with `force`, and it is kept under a ref [beside]
 verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside reads]
-verify_reports: / session-id limit -> reports
-    verifiers' reports [reads]
+verify_reports: / session-id limit hosts -> reports hosts
+    verifiers' reports; with `hosts` also those of other hosts that are there [beside reads]
 verify_report: report -> report
     a whole report with its sections, commands and evidence, by its number [reads]
 terminal_turn: name event / agent prompt path session-id owner request-id timeout call-id subagent \

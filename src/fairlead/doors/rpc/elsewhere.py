@@ -61,6 +61,9 @@ class FarHosts(Protocol):
     def questions(self) -> Sequence[Any]:
         """The questions of all hosts, likewise."""
 
+    async def reports(self, limit: int) -> Sequence[Any]:
+        """The last reports of the hosts that are there and answer soon."""
+
     def hosts(self) -> Sequence[Mapping[str, Any]]:
         """The hosts, and how each is."""
 

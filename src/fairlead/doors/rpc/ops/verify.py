@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import msgspec
 
 from ....sessions.directory import Directory
+from ....system.settings import LOCAL
 from ....verify.store import ReportStore
 from ....wire.rpc import ErrorCode, fields
 from ...verifier import VerifierDoor
+from ..elsewhere import HOST_PARAM, FarHosts
 from ..frames import plain
 from ..handlers import Call, Data, OpError, op
 from .sessions import meant
@@ -19,7 +24,14 @@ LISTED = 100
 class VerifyOps:
     """Where the verifiers of a directory's sessions connect: at the sockets of `door`."""
 
-    def __init__(self, door: VerifierDoor, directory: Directory, store: ReportStore) -> None:
+    def __init__(
+        self,
+        door: VerifierDoor,
+        directory: Directory,
+        store: ReportStore,
+        elsewhere: FarHosts | None = None,
+    ) -> None:
+        self._elsewhere = elsewhere
         self._door = door
         self._directory = directory
         self._store = store
@@ -46,9 +58,20 @@ class VerifyOps:
         )
 
     @op
-    async def verify_reports(self, session_id: str | None = None, limit: int = LISTED) -> Data:
+    async def verify_reports(
+        self, session_id: str | None = None, limit: int = LISTED, hosts: bool = False
+    ) -> Data:
         found = await self._store.thread.run(lambda: self._store.list(session_id=session_id, limit=limit))
-        return fields(reports=[plain(each._asdict()) for each in found])
+        rows = [plain(each._asdict()) for each in found]
+        if not hosts:
+            return fields(reports=rows)
+        there: Sequence[Any] = ()
+        known: Sequence[Mapping[str, Any]] = ()
+        if self._elsewhere is not None:
+            await self._elsewhere.begun()
+            there, known = await self._elsewhere.reports(limit), self._elsewhere.hosts()
+        here = [{**row, HOST_PARAM: LOCAL} for row in rows]
+        return fields(reports=[*here, *there], hosts=[fields(**each) for each in known])
 
     @op
     async def verify_report(self, report: int) -> Data:
