@@ -732,6 +732,10 @@ class _Chat:
 
     def _run(self, command: str, *, for_agent: bool) -> None:
         """Run a command beside the conversation."""
+        if self._settings.host:  # whose files are not here
+            self._talk.note(f"!COMMAND runs on this host, and the session is on {self._settings.host}")
+            self._line.set(self._line.text or f"{'!' if for_agent else '!!'}{command}")
+            return
         if not command or self._local is not None:
             is_busy = self._local is not None
             self._talk.note("a command is running; ^C ends it" if is_busy else "!COMMAND runs a command here")
