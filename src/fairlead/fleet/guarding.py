@@ -108,15 +108,30 @@ _LOOKED_AT = (b"handshake", *(each.encode() for each in CONSENTS))
 class FarEnd(Passage):
     """Reads what a client of another host says to our daemon."""
 
-    def __init__(self, verifier: Verifier, host: str, asker: Identity) -> None:
-        """`host` is our name, `asker` who has opened the stream."""
+    def __init__(
+        self, verifier: Verifier, host: str, asker: Identity, person: Identity | None = None
+    ) -> None:
+        """`host` is our name, `asker` who has opened the stream, for this `person` if they have proved it."""
+        self.signer: Identity = person or asker
+        """Who gives consents: the daemon is told so once, so that on a stream it is always the same."""
+        self._is_call = False
         self._verifier = verifier
         self._host = host
         self._asker = asker
-        self.who = who(asker, asker.name)
         self._lines = LineBuffer(rpc.MAX_LINE)
         self._replies = bytearray()  # what the client gets for what the daemon never sees
         self._is_within_line = False
+
+    @property
+    def who(self) -> str:
+        return who(self.signer, self._asker.name)
+
+    @classmethod
+    def for_call(cls, verifier: Verifier, host: str, asker: Identity) -> FarEnd:
+        """For a single request, which says itself who gives a consent."""
+        made = cls(verifier, host, asker)
+        made._is_call = True
+        return made
 
     async def inward(self, data: bytes) -> bytes:
         return b"".join([await self._line(each) for each in self._lines.feed(data)])
@@ -190,3 +205,7 @@ class FarEnd(Passage):
             raise SignatureFault(f"a read-only credential ({signer.name}) may not answer")
         if signer.public != self._asker.public and signer.role != PERSON:
             raise SignatureFault(f"{self._asker.name} may not answer as {signer.name}")
+        if self._is_call:
+            self.signer = signer
+        elif signer.public != self.signer.public:
+            raise SignatureFault(f"this stream was opened for {self.signer.name}, not for {signer.name}")

@@ -37,7 +37,7 @@ from .guarding import FarEnd, NearEnd
 from .happenings import EventOutbox
 from .owndaemon import OwnDaemon
 from .rows import HostRow, Hosts, encoded_row, session_row
-from .signing import ASK, SignatureFault, Verifier, digest, proof
+from .signing import ASK, PERSON_OPENS, SignatureFault, Verifier, digest, proof
 from .subjects import MACHINE
 
 log = logging.getLogger("fairlead.fleet")
@@ -291,6 +291,8 @@ class Member:
         channel = self._channel(StreamKey(subjects.word_of(host), new_id()))
         try:
             params = {"what": what, "name": name, "stream": channel.key.id}
+            if self.signer is not self.bus.creds:
+                params["person"] = proof(self.signer, PERSON_OPENS, host, digest(channel.key.id))
             changes = not self.identity.read_only
             said = await self.ask(host, "open", params, changes=changes, seconds=limits.OPEN_SECONDS)
         except BaseException:
@@ -404,12 +406,12 @@ class Member:
             raise AskRefused(f"{op} changes something, and was asked where only looking is allowed")
         if op in ("handshake", "subscribe", "unsubscribe", "cancel", "switch_session", "new_session"):
             raise AskRefused(f"{op} is about a connection; open a control stream for it")
-        guard = FarEnd(self.verifier, self.identity.name, asker)
+        guard = FarEnd.for_call(self.verifier, self.identity.name, asker)
         wanted = {Keyword(str(name).replace("_", "-")): value for name, value in given.items()}
         checked = guard.checked(op, wanted)
-        if (links := self._callers.pop(asker.name, None)) is None:
+        if (links := self._callers.pop(guard.who, None)) is None:
             links = Links(self.settings, via=guard.who)
-        self._callers[asker.name] = links
+        self._callers[guard.who] = links
         while len(self._callers) > limits.MAX_CALLERS:
             await self._callers.pop(next(iter(self._callers))).close()
         plain = {key.name.replace("-", "_"): value for key, value in checked.items()}
@@ -423,6 +425,11 @@ class Member:
             raise AskRefused("a stream without an id")
         if what == "terminal" and asker.read_only:
             raise AskRefused(f"a read-only credential ({asker.name}) may not attach")
+        person = None
+        if "person" in params:
+            person = self.verifier.check(PERSON_OPENS, params["person"], digest(id))
+            if person.role != subjects.PERSON:
+                raise AskRefused(f"{person.name} is no person")
         key = StreamKey(asker.word, id)
         theirs = sum(each.peer == key.peer for each in self.channels)
         if key in self.channels or theirs >= limits.MAX_STREAMS_OF_HOST:
@@ -439,7 +446,9 @@ class Member:
         except (NoDaemon, SettingError, OSError, ValueError) as error:
             channel.lose(str(error))
             raise AskRefused(str(error) or "the daemon there can't be reached") from None
-        passing = FarEnd(self.verifier, self.identity.name, asker) if what == "control" else Passage()
+        passing: Passage = Passage()
+        if what == "control":
+            passing = FarEnd(self.verifier, self.identity.name, asker, person)
         task = asyncio.get_running_loop().create_task(carry(channel, *streams, passing, is_near=False))
         self._carrying.add(task)
         task.add_done_callback(self._carrying.discard)

@@ -23,7 +23,7 @@ from .creds import Creds, CredsFault, Identity, identity_of
 from .jwt import JwtFault, decoded
 from .nkeys import USER, KeyFault, check_signature
 
-ASK, CONSENT = "ask", "consent"
+ASK, CONSENT, PERSON_OPENS = "ask", "consent", "person"
 MAX_PROOF = limits.MAX_JWT + 1024
 _KNOWN = 1024
 """Credentials whose signatures were checked and are not checked again."""
