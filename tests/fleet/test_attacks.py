@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from fairlead.fleet.guarding import PROOF, consent_digest
 from fairlead.fleet.member import PROOF_HEADER, ask_digest
 from fairlead.fleet.signing import ASK, CONSENT, proof
 from fairlead.wire.rpc import fields
+from tests.fleet.asking import AskedPerson
 from tests.fleet.fleets import WAIT, Fleet, Heard
 from tests.fleet.machines import Machine
 
@@ -42,34 +42,6 @@ def friend(fleet: Fleet, victim: Machine) -> Iterator[Machine]:
         yield made
     finally:
         made.close()
-
-
-class Question:
-    """Something that the victim's daemon asks a person."""
-
-    def __init__(self, machine: Machine, token: str) -> None:
-        self.token = token
-        self.answer: dict[str, Any] = {}
-        self._machine = machine
-        self._thread = threading.Thread(target=self._ask)
-        self._thread.start()
-        machine.until(lambda: self.is_open)
-
-    def _ask(self) -> None:
-        options = ["red", "blue"]
-        self.answer = self._machine.ask(
-            "ask_person", token=self.token, text="which roses?", project="/tmp", options=options
-        )
-
-    @property
-    def is_open(self) -> bool:
-        return any(each["token"] == self.token for each in self._machine.ask("approvals")["approvals"])
-
-    def settle(self, option: str = "deny") -> None:
-        """Answer it here, so that nothing waits."""
-        if self.is_open:
-            self._machine.ask("approval_settle", token=self.token, allowed=False, option=option)
-        self._thread.join(WAIT)
 
 
 class Asking:
@@ -185,7 +157,7 @@ def test_what_the_server_delivers_on_a_subject_of_another_is_refused(fleet: Flee
 def test_an_answer_from_another_host_says_who_gave_it_and_counts_once(
     victim: Machine, friend: Machine
 ) -> None:
-    question = Question(victim, "aaaabbbbcccc0001")
+    question = AskedPerson(victim, "aaaabbbbcccc0001")
     try:
         given = {"token": question.token, "allowed": True, "option": "answer", "text": "red"}
         friend.asked_there("victim", "approval_settle", **given)
@@ -200,7 +172,7 @@ def test_an_answer_from_another_host_says_who_gave_it_and_counts_once(
 
 def test_a_users_own_signature_names_the_user(fleet: Fleet, victim: Machine) -> None:
     laptop = Machine(fleet, "laptop")
-    question = Question(victim, "aaaabbbbcccc0002")
+    question = AskedPerson(victim, "aaaabbbbcccc0002")
     try:
         laptop.join("--user", fleet.creds_path("user", "mary"))
         laptop.wait_for("victim")
@@ -214,7 +186,7 @@ def test_a_users_own_signature_names_the_user(fleet: Fleet, victim: Machine) -> 
 
 def test_forged_and_repeated_consents_are_refused(fleet: Fleet, victim: Machine) -> None:
     mallory, mary = fleet.creds("machine", "mallory"), fleet.creds("user", "mary")
-    question = Question(victim, "aaaabbbbcccc0003")
+    question = AskedPerson(victim, "aaaabbbbcccc0003")
     params = {"token": question.token, "allowed": True, "option": "answer", "text": "red"}
 
     def signed(creds: Creds, host: str = "victim", **changed: Any) -> str:
@@ -257,7 +229,7 @@ def test_forged_and_repeated_consents_are_refused(fleet: Fleet, victim: Machine)
 
 def test_a_read_only_credential_looks_and_changes_nothing(fleet: Fleet, victim: Machine) -> None:
     reader = Machine(fleet, "watcher")
-    question = Question(victim, "aaaabbbbcccc0004")
+    question = AskedPerson(victim, "aaaabbbbcccc0004")
     try:
         fleet.creds_path("user", "watcher", "--read-only")
         reader.join(kind="user")
