@@ -47,7 +47,8 @@ def test_bytes_arrive_as_they_were_sent_and_their_end_too() -> None:
             await first.end()
         assert bytes(got) == data
         first.close()
-        assert second.closed.result() == ""
+        async with asyncio.timeout(30):
+            assert await second.closed == ""
 
     asyncio.run(tried())
 
