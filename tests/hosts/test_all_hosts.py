@@ -13,6 +13,7 @@ import pytest
 from fairlead.system.settings import Settings
 from fairlead.verify.report import Confidence, Report, Status
 from fairlead.verify.store import ReportStore
+from tests.client.persons import Person
 from tests.hosting import WAIT
 from tests.hosts.far_host import FarHost, NearHost
 from tests.hosts.test_links import host_of, question, rows_of, tokens_of
@@ -98,6 +99,10 @@ def test_next_finds_who_waits_on_another_host(near: NearHost, far: FarHost) -> N
     assert near.run("next", "--all", "--print").stdout == "workbox:asks\n"
     assert near.run("next", "--print", check=False).returncode == 1
     assert "attach workbox:asks" in near.run("approvals", "--all").stdout
+    with Person(near, "next", "--all") as person:  # attached to it: what is typed arrives there
+        person.until("Overwrite the file?")
+        person.type(b"yes it is\r")
+        far.wait_text("asks", "yes it is")
     far.run("stop", "asks")
 
 
