@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import time
 from typing import IO, Any
@@ -14,7 +15,7 @@ from fairlead.system.settings import Settings
 from fairlead.verify.report import Confidence, Report, Status
 from fairlead.verify.store import ReportStore
 from tests.client.persons import Person
-from tests.hosting import WAIT
+from tests.hosting import WAIT, Hosting
 from tests.hosts.far_host import FarHost, NearHost
 from tests.hosts.test_links import host_of, question, rows_of, tokens_of
 
@@ -155,3 +156,48 @@ def test_reports_of_all_hosts_are_in_one_table(near: NearHost, far: FarHost) -> 
         ("local", "work"),
     ]
     assert near.run("reports", "--all", "--show", "1", check=False).returncode == 2
+
+
+def test_a_host_can_be_reached_by_a_command_instead_of_ssh(near: NearHost) -> None:
+    box = Hosting()
+    script = box.directory / "enter"
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in box.environment.items())
+    words = " ".join(map(shlex.quote, box.command))
+    script.write_text(
+        f'#!/bin/sh\ntest ! -e {box.directory}/off || {{ echo "it is off" >&2; exit 1; }}\n'
+        f'shift\nexec env -i {settings} {words} "$@"\n'
+    )
+    script.chmod(0o755)
+    try:
+        box.start("a b:c", "exec cat")
+        added = near.run("host", "add", "box", "--command", f'"{script}" "an argument"')
+        assert "box" in added.stdout
+        near.run("send", "box:a b:c", "hello", "-k", "Enter")
+        near.run("wait", "box:a b:c", "--text", "hello", "--timeout", "20")
+        near.until(lambda: "box:a b:c" in rows_of(near))
+        assert host_of(near, "box")["how"] == "command"
+        (box.directory / "off").touch()
+        box.ask("daemon_stop")
+        near.until(lambda: host_of(near, "box")["state"] == "away")
+        near.until(lambda: "it is off" in host_of(near, "box")["why"])
+        (box.directory / "off").unlink()
+        assert near.ask("host_check", name="box")["hosts"][0]["state"] == "here"
+        assert near.run("host", "install", "box", "--yes", check=False).returncode == 1
+        by_agent = near.environment | {"FAIRLEAD_AGENT": "garden"}
+        for given in (["host", "add", "x", "--command", "true"], ["-H", "box", "ls"]):
+            done = subprocess.run(
+                [*near.command, *given], env=by_agent, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 1, done
+            assert "agents' commands may not" in done.stderr or "only a person may" in done.stderr
+    finally:
+        near.run("host", "rm", "box")
+        near.until(lambda: host_of(near, "box") == {})
+        box.close()
+
+
+@pytest.mark.parametrize("command", ["", " ", "'", "a\nb", "x" * 1001])
+def test_what_is_no_command_is_refused(near: NearHost, command: str) -> None:
+    done = near.run("host", "add", "box", "--no-check", f"--command={command}", check=False)
+    assert done.returncode == 2, done.stderr
+    assert "\nbox " not in near.run("host", "ls").stdout

@@ -136,7 +136,7 @@ def _hosts() -> Iterator[str]:
 
     try:
         for name, host in names(Settings(host="")).items():
-            yield f"{name}\t{host.destination if host is not None else 'fleet'}"
+            yield f"{name}\t{host.shown if host is not None else 'fleet'}"
     except SettingError:
         return
 

@@ -44,6 +44,11 @@ COMMAND = Command(
     ),
     options=(
         Option("--program", value="PATH", help="add: where fairlead is there, if it is not found"),
+        Option(
+            "--command",
+            value="COMMAND",
+            help="add: what runs fairlead there, instead of ssh; for containers and other homes",
+        ),
         Option("--no-check", help="add: don't try it"),
         Option("-y", "--yes", help="install: don't ask; needed without a terminal"),
         JSON,
@@ -51,6 +56,7 @@ COMMAND = Command(
     examples=(
         ("fairlead host add workbox", "a host that your ssh knows as workbox"),
         ("fairlead host add gpu me@203.0.113.7", "a user and an address"),
+        ("fairlead host add box --command 'docker exec -i box fairlead'", "a container"),
         ("fairlead host ls", "which hosts there are, and how they are"),
         ("fairlead attach workbox:work", "the session work on workbox"),
         ("fairlead -H workbox ls", "the sessions there"),
@@ -80,21 +86,24 @@ def main(arguments: Sequence[str]) -> int:
 def _add(options: Any, settings: Settings) -> int:
     import time
 
-    from ..client.hosts import table
+    from ..client.hosts import dial, table
 
     name, *rest = options.names
+    command = options.command or ""
+    if options.command is not None and (rest or options.program):
+        raise UsageError("--command takes the place of a destination and of --program")
+    if options.command is not None and not command:
+        raise UsageError("--command must not be empty")
+    if command and dial.own_agent():  # the daemon runs it, as nobody's agent
+        raise Failure("only a person may add a command that the daemon runs")
     try:
-        host = table.KnownHost(
-            table.check_name(name),
-            table.check_destination(rest[0] if rest else name),
-            table.check_program(options.program or ""),
-            time.time(),
-        )
+        destination = "" if command else rest[0] if rest else name
+        host = table.checked(table.KnownHost(name, destination, options.program or "", time.time(), command))
     except ValueError as error:
         raise UsageError(str(error)) from None
     known = table.hosts(settings).get(name)
-    if known is not None and known.destination != host.destination and not options.yes:
-        raise Failure(f"{name} is {known.destination} already; `fairlead host rm {name}` first, or use --yes")
+    if known is not None and known.shown != host.shown and not options.yes:
+        raise Failure(f"{name} is {known.shown} already; `fairlead host rm {name}` first, or use --yes")
     table.add(settings, host)
     if options.no_check:
         return 0
@@ -180,6 +189,8 @@ def _install(options: Any, settings: Settings) -> int:
     host = dial.find(name, settings)
     if host is None:
         raise Failure(f"{name} is a host of the fleet, which has no way to install there: use ssh")
+    if host.command:
+        raise Failure(f"{name} is reached by a command: install fairlead there as you made it")
     found = install.look(host, settings, asks=has_terminal())
     if not found.python:
         raise Failure(f"{name} has no Python 3.11 or newer with venv; install one there first")

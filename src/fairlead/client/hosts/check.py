@@ -55,10 +55,7 @@ def check(names: list[str], settings: Settings, *, asks: bool = False) -> list[C
             found = list(pool.map(lambda name: _one(name, settings), names))
     finally:
         dial.may_ask = before
-    return [
-        each._replace(destination=known[each.name].destination if each.name in known else "")
-        for each in found
-    ]
+    return [each._replace(destination=known[each.name].shown if each.name in known else "") for each in found]
 
 
 def _one(name: str, settings: Settings) -> Checked:

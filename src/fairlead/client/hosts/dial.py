@@ -106,10 +106,12 @@ class Dialing:
         self._process: subprocess.Popen[bytes] | None = None
         self._said = -1
         self._is_made = False
+        self._is_command = False
         host = find(name, settings)
         if host is None:
             self._socket = _fleet(name, what, settings)
         else:
+            self._is_command = bool(host.command)
             self._begin(ssh.link(settings, host, what, agent=own_agent(), asks=asks), asks=asks)
 
     def _begin(self, command: list[str], *, asks: bool) -> None:
@@ -197,6 +199,8 @@ class Dialing:
             except subprocess.TimeoutExpired:
                 pass
         said = _last_said(self._said)
+        if self._is_command:
+            return _no_command(self.name, code, said or [self._search.last_line])
         return reason(self.name, code, said, self._search.last_line)
 
     def close(self) -> None:
@@ -213,6 +217,14 @@ class Dialing:
         if self._said >= 0:
             said, self._said = self._said, -1
             os.close(said)
+
+
+def _no_command(name: str, code: int | None, said: Sequence[str]) -> NoDaemon:
+    """Why the command that leads to a host has ended: what it runs in may be there again later."""
+    last = said[-1] if said else ""
+    if code in (126, 127):
+        return HostRefused(name, f"its command can't be run: {last}")
+    return HostAway(name, last or f"its command ended with {code}")
 
 
 def _last_said(descriptor: int) -> list[str]:

@@ -90,14 +90,26 @@ def link(
     settings: Settings, host: KnownHost, words: Sequence[str], *, agent: str = "", asks: bool
 ) -> list[str]:
     """The command whose standard input and output are a link. `agent` is the agent session that asks."""
+    if host.command:
+        return _by_command(host, words, agent)
     command = [*program(settings), "-T", "-a", "-x", *_options(settings, host.destination, asks=asks)]
     return [*command, "--", check_destination(host.destination), far_command(host, words, agent=agent)]
+
+
+def _by_command(host: KnownHost, words: Sequence[str], agent: str) -> list[str]:
+    """The command for a host that is not reached by ssh. Nothing can tell such a host that an agent asks, so
+    agents may not ask there at all."""
+    if agent:
+        raise SettingError(f"{host.name} is reached by a command, and agents' commands may not run it")
+    return [*shlex.split(host.command), "link", *map(quoted, words)]
 
 
 def there(
     settings: Settings, host: KnownHost, words: Sequence[str], *, terminal: bool, agent: str = ""
 ) -> list[str]:
     """The command that runs `fairlead WORDS…` there, at a terminal if we are at one."""
+    if host.command:
+        return _by_command(host, ["run", *words], agent)
     options = _options(settings, host.destination, asks=True)
     command = [*program(settings), "-t" if terminal else "-T", *options]
     return [
@@ -156,7 +168,7 @@ def _path(given: str) -> str:
 
 def end_shared(settings: Settings, host: KnownHost) -> None:
     """Close the shared connection to a host, if there is one of ours. Never raises, and waits little."""
-    path = _control_path(settings, host.destination)
+    path = "" if host.command else _control_path(settings, host.destination)
     if path and os.path.exists(path):
         command = [*program(settings), "-O", "exit", "-o", f"ControlPath={path}", "--", host.destination]
         try:

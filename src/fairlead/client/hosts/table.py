@@ -20,6 +20,7 @@ MAX_HOSTS = 500
 MAX_TABLE = 1024 * 1024
 MAX_NAME = 64
 MAX_DESTINATION = 255
+MAX_COMMAND = 1000
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 _PROGRAM = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+@~")
 
@@ -34,6 +35,13 @@ class KnownHost(NamedTuple):
     """The path of `fairlead` there, if it is not where it is looked for."""
     added: float = 0.0
     """When it was added, in seconds since 1970."""
+    command: str = ""
+    """Instead of ssh: what runs `fairlead` there, as in `docker exec -i box fairlead`."""
+
+    @property
+    def shown(self) -> str:
+        """How it is reached, for people."""
+        return self.command or self.destination
 
 
 def check_name(name: str) -> str:
@@ -57,6 +65,22 @@ def check_destination(destination: str) -> str:
             "user@address, or a name of your ~/.ssh/config"
         )
     return destination
+
+
+def check_command(command: str) -> str:
+    """A command that runs fairlead somewhere, in a shell's words. Raises ValueError."""
+    import shlex
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"{command[:MAX_COMMAND]!r} can't be read: {error}") from None
+    if not words or len(command) > MAX_COMMAND or not command.isprintable() or not command.isascii():
+        raise ValueError(
+            f"a command that runs fairlead has up to {MAX_COMMAND} printable ASCII characters, "
+            f"as `docker exec -i box fairlead`, not {command[:MAX_COMMAND]!r}"
+        )
+    return command
 
 
 def check_program(program: str) -> str:
@@ -96,19 +120,29 @@ def hosts(settings: Settings) -> dict[str, KnownHost]:
 
 
 def _host(name: str, row: Mapping[str, object]) -> KnownHost:
-    destination, program, added = (row.get(key, usual) for key, usual in _USUAL)
-    if not isinstance(destination, str) or not isinstance(program, str):
+    destination, program, command, added = (row.get(key, usual) for key, usual in _USUAL)
+    if not isinstance(destination, str) or not isinstance(program, str) or not isinstance(command, str):
         raise ValueError(f"[hosts.{name}] needs a destination")
     when = float(added) if isinstance(added, int | float) else 0.0
-    return KnownHost(check_name(name), check_destination(destination), check_program(program), when)
+    return checked(KnownHost(name, destination, program, when, command))
 
 
-_USUAL = (("destination", ""), ("program", ""), ("added", 0.0))
+_USUAL = (("destination", ""), ("program", ""), ("command", ""), ("added", 0.0))
+
+
+def checked(host: KnownHost) -> KnownHost:
+    """The host, if all of it makes sense. Raises ValueError."""
+    check_name(host.name)
+    if host.command:
+        check_command(host.command)
+    else:
+        check_destination(host.destination), check_program(host.program)
+    return host
 
 
 def add(settings: Settings, host: KnownHost) -> None:
     """Write a host down, or write it anew. Raises SettingError or ValueError."""
-    check_name(host.name), check_destination(host.destination), check_program(host.program)
+    checked(host)
     found = hosts(settings)
     if len(found) >= MAX_HOSTS and host.name not in found:
         raise ValueError(f"there are {MAX_HOSTS} hosts already, and no more are possible")
@@ -130,7 +164,11 @@ def _write(settings: Settings, rows: dict[str, KnownHost]) -> None:
 
     lines = ["# Written by `fairlead host`."]
     for host in rows.values():
-        lines += ["", f'[hosts."{host.name}"]', f'destination = "{host.destination}"']
+        lines += ["", f'[hosts."{host.name}"]']
+        if host.command:
+            lines.append(f"command = {_quoted(host.command)}")
+        else:
+            lines.append(f'destination = "{host.destination}"')
         lines += [f'program = "{host.program}"'] if host.program else []
         lines += [f"added = {host.added:.0f}"]
     path = path_of(settings)
@@ -139,6 +177,12 @@ def _write(settings: Settings, rows: dict[str, KnownHost]) -> None:
         replace_file(path, ("\n".join(lines) + "\n").encode())
     except OSError as error:
         raise SettingError(f"can't write {path}: {error.strerror}") from None
+
+
+def _quoted(text: str) -> str:
+    """Printable ASCII as a string of TOML."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def split(word: str, names: Mapping[str, object]) -> tuple[str, str] | None:
