@@ -38,6 +38,15 @@ COMMAND = Command(
         Option(
             "--name", help="use the session of this name, created if needed", value="NAME", completes="chat"
         ),
+        Option(
+            "--worktree",
+            value="BRANCH",
+            bare="",
+            help="with --name: in a git worktree of its own, on a branch called like it or BRANCH",
+        ),
+        Option(
+            "--tied", help="end the turn when standard input is closed, or this process ends; for programs"
+        ),
         Option("--yes", help="allow every tool call; otherwise calls that need consent are denied"),
         Option("--json", help="print the final report as JSON"),
         Option("-q", "--quiet", help="don't print the agent's messages"),
@@ -52,6 +61,7 @@ COMMAND = Command(
         1: "failed after all corrections, or the turn failed, was aborted, or could not start",
         2: "usage error, or could not verify",
         3: "verified, but calls were denied because nobody could be asked",
+        75: "with --tied: the daemon went away in the middle",
     },
     far="there",
 )
@@ -63,6 +73,9 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("missing --verify COMMAND or --persona NAME")
     if not all(map(str.strip, options.verify)):
         raise UsageError("--verify needs a command; it is empty")
+
+    if options.worktree is not None and not options.name:
+        raise UsageError("--worktree needs --name NAME, which the branch gets")
 
     import asyncio
 
@@ -90,6 +103,8 @@ def main(arguments: Sequence[str]) -> int:
         agent=getattr(options, "with"),
         mode=options.mode,
         sandbox=options.sandbox or None,
+        is_tied=options.tied,
+        worktree=(options.worktree or options.name) if options.worktree is not None else "",
     )
     try:
         return asyncio.run(run(Settings(), job, wanted))

@@ -19,6 +19,7 @@ from ..verify import outcome
 from ..verify.follow import BuilderGone, TurnFollower
 from ..verify.report import Report, Status, render
 from .arguments import Failure
+from .tied import Hold, tied
 from .verifier import (
     DENIED,
     FAILED,
@@ -50,21 +51,36 @@ class RunJob(NamedTuple):
     """The third-party agent that does it."""
     mode: str | None = None
     sandbox: bool | None = None
+    is_tied: bool = False
+    """Whether the turn is aborted when our standard input is closed, or we go away."""
+    worktree: str = ""
+    """The branch of a worktree in which it works."""
 
 
 async def run(settings: Settings, job: RunJob, wanted: Wanted) -> int:
     """Do it; gives the exit code."""
+    if job.is_tied:
+        return await tied(settings, lambda hold: _run(settings, job, wanted, hold))
+    return await _run(settings, job, wanted, None)
+
+
+async def _run(settings: Settings, job: RunJob, wanted: Wanted, hold: Hold | None) -> int:
     checked(settings, wanted, job.model, os.getcwd(), job.agent)
     async with aio.connect(settings) as host:
+        place = os.getcwd()
+        if job.worktree:
+            place = (await host.worktree(job.name or "", cwd=place, branch=job.worktree))["project"]
         agent = await host.agent(
             job.name,
-            cwd=os.getcwd(),
+            cwd=place,
             agent=job.agent,
             mode=job.mode,
             model=job.model or None,
             sandbox=job.sandbox,
             once=True,
         )
+        if hold is not None:
+            await hold(agent.id)
         target = find_target(settings, agent.id)
         checking = checker(settings, target, wanted)
         for warning in await warnings(wanted, checking):

@@ -290,6 +290,9 @@ session_lines: / name session-id limit from timeout -> lines first oldest comple
 `from` [beside repeatable reads]
 session_wait: / name session-id timeout -> matched reason outcome
     wait until a program or an agent's turn has ended [beside cancellable repeatable reads]
+session_tie: / name session-id -> accepted
+    stop what a session does when this request ends, as it does when its client goes away, however it dies \
+[beside cancellable own]
 timeline: / name session-id limit -> session turns total aside
     a session's last turns: when they began and ended, tools, questions, checks, tokens and cost \
 [beside repeatable reads]

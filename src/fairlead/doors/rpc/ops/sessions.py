@@ -61,6 +61,7 @@ class SessionOps:
         self._elsewhere = elsewhere
         # by session, while somebody waits for more lines of it
         self._extended: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        self._stopping: set[asyncio.Task[None]] = set()
         feed.listen(self._happened)
 
     def _happened(self, event: FeedEvent) -> None:
@@ -112,6 +113,23 @@ class SessionOps:
     async def session_stop(self, call: Call, name: str = "") -> Data:
         (kind, found), *others = await meant(self._directory, call, name)
         return fields(session=row_of(found), **_others(others), **await kind.stop(found.id))
+
+    @op
+    async def session_tie(self, call: Call, name: str = "") -> Data:
+        kind, found = (await meant(self._directory, call, name))[0]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopping = asyncio.get_running_loop().create_task(self._let_go(kind, found.id))
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
+        return fields(accepted=True)
+
+    @staticmethod
+    async def _let_go(kind: Kind, id: str) -> None:
+        """Stop what a session does of whose client nothing is left."""
+        with contextlib.suppress(NoSession, NotSupported):
+            await kind.stop(id)
 
     @op
     async def session_remove(self, call: Call, name: str = "") -> Data:
