@@ -1,8 +1,8 @@
 """`fairlead run --tied`: the turn lasts no longer than whoever runs the command.
 
 The daemon aborts the turn when this process goes away, however it dies; and this process ends when its
-standard input does. When the daemon itself dies in the middle, nobody knows how far the turn has come: an exit
-code of its own tells that, after the next daemon was told to say nothing more of it.
+standard input does. When the daemon itself dies in the middle, nobody knows how far the turn has come: an
+exit code of its own tells that, after the next daemon was told to say nothing more of it.
 """
 
 from __future__ import annotations

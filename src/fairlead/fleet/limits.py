@@ -133,3 +133,63 @@ FEED_LOOK_EVERY = 2.0
 """Seconds until it is looked for events although nobody has said that there are any."""
 MAX_CALLERS = 32
 """Senders of requests for which a connection to the daemon is kept."""
+
+# --- the queue ----------------------------------------------------------------------------------------------
+
+JOB_LEASE = 30.0
+"""Seconds for which a job is who took it; then another one may. It is renewed while it runs."""
+RENEWALS = 6
+"""How often it is renewed in that time,"""
+STOP_SHARE = 2 / 3
+"""and after which part of it, without a renewal that the server has confirmed, who took it stops the turn."""
+MAX_JOB = 64 * 1024
+"""Bytes of a job with its signature."""
+MAX_JOBS = 20_000
+"""Jobs that wait or run."""
+JOBS_BYTES = 192 * MIB
+JOB_KEPT = 7 * 86_400.0
+"""Seconds for which a job may wait."""
+RUN_KEPT = 30 * 86_400.0
+"""Seconds for which is kept what became of it."""
+MAX_RUN = 128 * 1024
+"""Bytes of one state of a job."""
+RUNS_BYTES = 384 * MIB
+MAX_JOB_REPORT = 32 * 1024
+"""Characters of a report that are kept with a job; the host that made it has all of it."""
+MAX_JOB_NOTE = 600
+"""Characters of what is said of a job that could not be run."""
+MAX_JOB_TITLE = 80
+MAX_JOB_CHECKS = 16
+MAX_JOB_TRIES = 10
+MAX_JOB_SECONDS = 86_400.0
+MAX_CAPACITY = 64
+"""Jobs that one host runs at a time, whatever it says."""
+MAX_LANES_OF_LABELS = 256
+"""Labels of an account for which there are lanes."""
+MAX_WAITING_WORKERS = 4096
+"""Workers that wait at one lane."""
+MAX_RUNNING = 10_000
+"""Jobs of one lane that run."""
+LANE_PAUSE = 1.0
+JOB_ANSWER_SECONDS = 5.0
+"""Seconds in which the server must answer about the queue."""
+PUT_TRIES = 3
+"""How often a job is sent; it counts once."""
+PUT_PAUSE = 0.5
+CAS_TRIES = 8
+RUN_BATCH = 256
+"""States that are read at once."""
+MAX_LISTED = 20_000
+TAKE_SECONDS = 20.0
+"""Seconds for which a worker waits at a lane before it asks again."""
+PASS_FIRST = 1.0
+"""Seconds until a job that a host can't run is offered again; twice as many each time,"""
+PASS_MOST = 60.0
+"""up to so many."""
+AWAY_PAUSE = 1.0
+"""Seconds until a worker that can't reach the server tries again."""
+STOP_SECONDS = 3.0
+"""Seconds that a run has to end when it is told to, twice; then it is killed. All that is less than the part
+of the lease that is left then."""
+MAX_OUTPUT = 4 * MIB
+"""Bytes of what a run prints that are read; a report has less."""

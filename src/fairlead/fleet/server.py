@@ -27,6 +27,7 @@ from nats.js.errors import BadRequestError, NotFoundError
 from ..system.files import replace_file
 from . import limits, subjects
 from .authority import Authority, FleetFault, Team
+from .job_layout import LaneKeeper, lay_out_jobs
 from .nkeys import KeyPair
 
 log = logging.getLogger("fairlead.fleet")
@@ -254,6 +255,7 @@ async def lay_out(client: Client, account_jwt: str) -> None:
             )
         )
     await stream.publish(subjects.ACCOUNT_KEY, account_jwt.encode())
+    await lay_out_jobs(client)
 
 
 async def tell_of_account(authority: Authority, team: Team, account_jwt: str) -> None:
@@ -298,7 +300,12 @@ class NatsServer:
                 if not was_ready:
                     was_ready = True
                     ready()
-                await _first(ended, asyncio.ensure_future(self._stopping.wait()))
+                lanes = asyncio.ensure_future(self._keep_lanes())
+                try:
+                    await _first(ended, asyncio.ensure_future(self._stopping.wait()))
+                finally:
+                    lanes.cancel()
+                    await asyncio.gather(lanes, return_exceptions=True)
             except FleetFault:
                 if not was_ready and not self._stopping.is_set():
                     raise
@@ -329,6 +336,23 @@ class NatsServer:
                 if time.monotonic() > deadline:
                     raise FleetFault(f"nats-server does not serve: {error}") from None
             await asyncio.sleep(LOOK_EVERY)
+
+    async def _keep_lanes(self) -> None:
+        """Make the lanes of jobs that the hosts of all accounts need, while the server runs."""
+        await asyncio.gather(*(self._keep_lanes_of(team) for team in self.authority.register.accounts))
+
+    async def _keep_lanes_of(self, team: Team) -> None:
+        while True:
+            with contextlib.suppress(FleetFault, NatsError, OSError):
+                async with as_administrator(self.authority, team) as client:
+                    keeping = asyncio.ensure_future(LaneKeeper(client).run())
+                    try:
+                        while client.is_connected and not keeping.done():
+                            await asyncio.wait([keeping], timeout=limits.LANE_PAUSE)
+                    finally:
+                        keeping.cancel()
+                        await asyncio.gather(keeping, return_exceptions=True)
+            await asyncio.sleep(limits.LANE_PAUSE)
 
     async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Future[int]) -> None:
         if ended.done():

@@ -9,8 +9,11 @@ speak as another, and an answer or a stream can only come from who was asked:
     fl.B.ans.A.ID              the answer
     fl.A.st.B.ID               what A sends to B on the stream ID
     fl.A.row                   A's row, for who listens now
+    fl.A.run                   that A has written something of a job
     $KV.FLEET.host.A           the same, kept in the bucket FLEET
     $KV.FLEET.account          the account's JWT, with who was revoked
+    fl.A.job.LANE.ID           a job that A queues, kept in FLEET_JOBS until somebody has done it
+    $KV.FLEET_RUNS.ID.A        what A says has become of it
 
 JetStream can be made to deliver what is stored to a subject of one's choice, which no permission prevents. So
 who speaks is not believed by the subject alone: requests are signed, and ids of requests and streams can't be
@@ -31,6 +34,11 @@ DOMAIN = "fleet"
 """The hub's JetStream as leaf nodes name it: without a name their own server would be asked."""
 ROW_STREAM = f"KV_{BUCKET}"
 ACCOUNT_KEY = f"$KV.{BUCKET}.account"
+
+JOB_STREAM = "FLEET_JOBS"
+HOST_JOB_STREAM = "FLEET_HOST_JOBS"
+RUN_BUCKET = "FLEET_RUNS"
+RUN_STREAM = f"KV_{RUN_BUCKET}"
 
 MACHINE, PERSON, ADMINISTRATOR = "fairlead-machine", "fairlead-user", "fairlead-administrator"
 READ_ONLY = "fairlead-read-only"
@@ -92,6 +100,17 @@ def key(word: str, domain: str = "") -> str:
     return f"{api(domain)}.{_key(word)}" if domain else _key(word)
 
 
+def run_key(id: str, word: str, domain: str = "") -> str:
+    """Where is kept what one member says of a job."""
+    own = f"$KV.{RUN_BUCKET}.{id}.{word}"
+    return f"{api(domain)}.{own}" if domain else own
+
+
+def run_hint(word: str) -> str:
+    """Where it is told that something was written of a job, for who listens now."""
+    return f"fl.{word}.run"
+
+
 def _key(word: str) -> str:
     return f"$KV.{BUCKET}.host.{word}"
 
@@ -115,6 +134,9 @@ _READS = [
             f"DIRECT.GET.{ROW_STREAM}",
             f"DIRECT.GET.{ROW_STREAM}.>",
             f"STREAM.INFO.{FEED_STREAM}",
+            f"STREAM.INFO.{JOB_STREAM}",
+            f"DIRECT.GET.{RUN_STREAM}",
+            f"DIRECT.GET.{RUN_STREAM}.>",
         )
     ),
     *(f"$SRV.{verb}{more}" for verb in ("PING", "INFO", "STATS") for more in ("", ".>")),
@@ -143,11 +165,23 @@ def permissions(role: str, name: str, *, read_only: bool = False) -> Mapping[str
         f"fl.*.st.{word}.>",
         "fl.*.feed",
         "fl.*.row",
+        "fl.*.run",
         f"$KV.{BUCKET}.>",
         f"{inbox(word)}.>",
     ]
+    if not read_only:
+        speaks += [f"fl.{word}.job.>", run_hint(word), run_key("*", word), run_key("*", word, DOMAIN)]
     more: dict[str, Any] = {}
     if role == MACHINE:
+        # jobs for any host or for one with a label, and those for this host alone
+        lanes = ((JOB_STREAM, "*"), (HOST_JOB_STREAM, word))
+        speaks += [f"$JS.ACK.{stream}.{lane}.>" for stream, lane in lanes]
+        speaks += [
+            f"{api(domain)}.CONSUMER.{verb}.{stream}.{lane}"
+            for domain in ("", DOMAIN)
+            for verb in ("MSG.NEXT", "INFO")
+            for stream, lane in lanes
+        ]
         hears += [f"fl.ask.{word}.>", "$SRV.>"]
         more["resp"] = {"max": 1, "ttl": int(limits.ANSWER_TTL * 1e9)}
     return {

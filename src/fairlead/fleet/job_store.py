@@ -1,0 +1,313 @@
+"""Jobs and their states on the server, for who asks and for who works.
+
+A state is written to a subject of the job and of who writes it, so that the server itself sees to it that
+nobody writes in another's name; and only if no state of the job, whoever wrote it, came after the one that
+the writer knows. The number of the newest one is the fence: a worker that has lost its job can't write any
+more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from . import limits
+from .creds import Creds
+from .jobs import AskedState, JobBody, JobFault, JobState, Lane, SignedJob, check_id, queued, signed, subject
+from .subjects import HOST_JOB_STREAM, JOB_STREAM, RUN_BUCKET, RUN_STREAM, api, name_of, run_hint, run_key
+
+_WRONG_LAST = 10071
+
+
+class Outrun(Exception):
+    """Somebody else has written a state since."""
+
+
+class KeptState(NamedTuple):
+    """A state with its number, who wrote it, and when by the server's clock."""
+
+    id: str
+    state: JobState
+    fence: int
+    by: str
+    at: float
+
+    job: SignedJob | None = None
+
+
+class QueueAway(ConnectionError):
+    """The fleet's server does not answer, or has no queue."""
+
+
+def _moment(text: str) -> float:
+    """A time as the server writes it, with nanoseconds."""
+    whole, _, rest = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp() + float(f"0.{rest or 0}")
+
+
+def kept_state(message: Msg) -> KeptState | None:
+    """A state out of the bucket, or None if it makes no sense."""
+    headers = message.headers or {}
+    try:
+        _, _, id, word = headers["Nats-Subject"].split(".")
+        whole = msgspec.json.decode(message.data, type=AskedState)
+        state = JobState(**{name: getattr(whole, name) for name in JobState.__struct_fields__})
+        fence, at = int(headers["Nats-Sequence"]), _moment(headers["Nats-Time-Stamp"])
+        return KeptState(check_id(id), state, fence, name_of(word), at, whole.job)
+    except (KeyError, ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _with_job(state: JobState, job: SignedJob | None) -> AskedState:
+    return AskedState(**msgspec.structs.asdict(state), job=job)
+
+
+class JobStore:
+    """The queue as one member of the fleet uses it. `connection` gives the connection as it is now, or None
+    while there is none."""
+
+    def __init__(self, connection: Callable[[], Client | None], creds: Creds, domain: str = "") -> None:
+        """`domain` is that of the hub's JetStream, for a leaf node."""
+        self._connection = connection
+        self._domain = domain
+        self._api = api(domain)
+        self.creds = creds
+        self.word = creds.identity.word
+
+    @property
+    def _client(self) -> Client:
+        client = self._connection()
+        if client is None or not client.is_connected:
+            raise QueueAway("the fleet's server is away")
+        return client
+
+    async def _asked(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> Msg:
+        try:
+            return await self._client.request(
+                subject, data, timeout=limits.JOB_ANSWER_SECONDS, headers=headers
+            )
+        except (NatsError, TimeoutError, OSError) as error:
+            why = str(error) or "it does not answer"
+            raise QueueAway(f"the fleet's server: {why}") from None
+
+    # --- states -------------------------------------------------------------------------------------------
+
+    async def newest(self, id: str) -> KeptState | None:
+        """What has become of a job, or None if nobody knows of it. Raises QueueAway."""
+        ask = json.dumps({"last_by_subj": run_key(check_id(id), "*")}).encode()
+        message = await self._asked(f"{self._api}.DIRECT.GET.{RUN_STREAM}", ask)
+        return kept_state(message)
+
+    async def write(self, id: str, state: JobState, fence: int) -> int:
+        """Write a state if the one with this number is still the newest (0: there is none); its number.
+        Raises Outrun, QueueAway."""
+        headers = {
+            "Nats-Expected-Last-Subject-Sequence": str(fence),
+            "Nats-Expected-Last-Subject-Sequence-Subject": run_key(id, "*"),
+        }
+        answer = await self._asked(run_key(id, self.word, self._domain), msgspec.json.encode(state), headers)
+        try:
+            said = json.loads(answer.data)
+            error = said.get("error")
+            if error is None:
+                written = int(said["seq"])
+                with contextlib.suppress(NatsError, OSError):
+                    await self._client.publish(run_hint(self.word), id.encode())
+                return written
+        except (ValueError, KeyError, AttributeError):
+            raise QueueAway(
+                "the fleet's server has no queue, or answers in a way that is not known"
+            ) from None
+        if error.get("err_code") == _WRONG_LAST:
+            raise Outrun(id)
+        raise QueueAway(f"the fleet's server: {error.get('description', error)}")
+
+    async def states(self, most: int = limits.MAX_LISTED) -> list[KeptState]:
+        """The newest state of all jobs, with the job itself where who asked has written it. Raises
+        QueueAway."""
+        newest: dict[str, KeptState] = {}
+        jobs: dict[str, SignedJob] = {}
+        sequence = 1
+        while batch := await self._batch(sequence):
+            for message in batch:
+                sequence = max(sequence, int((message.headers or {})["Nats-Sequence"]) + 1)
+                found = kept_state(message)
+                if found is None:
+                    continue
+                if found.job is not None and found.by == found.state.asker:
+                    jobs[found.id] = found.job
+                if found.id not in newest or found.fence > newest[found.id].fence:
+                    newest[found.id] = found
+            if len(batch) < limits.RUN_BATCH or len(newest) >= most:
+                break
+        rows = [each._replace(job=jobs.get(each.id)) for each in newest.values()]
+        return sorted(rows, key=lambda each: (each.state.at, each.id))
+
+    async def _batch(self, sequence: int) -> list[Msg]:
+        ask = {"seq": sequence, "next_by_subj": f"$KV.{RUN_BUCKET}.>", "batch": limits.RUN_BATCH}
+        found: list[Msg] = []
+        try:
+            inbox = self._client.new_inbox()
+            waiting = await self._client.subscribe(inbox, pending_bytes_limit=64 * limits.MIB)
+            try:
+                await self._client.publish(
+                    f"{self._api}.DIRECT.GET.{RUN_STREAM}", json.dumps(ask).encode(), reply=inbox
+                )
+                while True:
+                    message = await waiting.next_msg(limits.JOB_ANSWER_SECONDS)
+                    if "Status" in (message.headers or {}):
+                        return found
+                    found.append(message)
+            finally:
+                await waiting.unsubscribe()
+        except (NatsError, TimeoutError, OSError) as error:
+            raise QueueAway(f"the fleet's server: {error or 'it does not answer'}") from None
+
+    async def changes(self) -> AsyncIterator[str]:
+        """The ids of jobs of which somebody writes. They are only hints: anybody in the fleet may give them.
+        The first one comes when listening has begun, and is empty."""
+        try:
+            heard = await self._client.subscribe("fl.*.run", pending_msgs_limit=65_536)
+            try:
+                await self._client.flush()
+                yield ""
+                async for message in heard.messages:
+                    yield message.data[:64].decode(errors="replace")
+            finally:
+                await heard.unsubscribe()
+        except (NatsError, TimeoutError, OSError) as error:
+            raise QueueAway(f"the fleet's server: {error}") from None
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    async def put(self, body: JobBody, fence: int = 0) -> KeptState:
+        """Queue a job. Once this returns, it will run, however often who takes it dies. Raises JobFault,
+        QueueAway."""
+        envelope = signed(body, self.creds)
+        asker = self.word
+        first = queued(body, name_of(asker), body.at)
+        await self._publish(
+            subject(asker, Lane.read(body.lane), body.id), envelope, f"{body.id}.{body.round}"
+        )
+        try:
+            fence = await self.write(body.id, _with_job(first, envelope), fence)
+        except Outrun:  # a worker was faster
+            found = await self.newest(body.id)
+            if found is None or found.state.round != body.round:
+                raise JobFault(f"job {body.id} has changed meanwhile") from None
+            return found._replace(job=envelope)
+        return KeptState(body.id, first, fence, name_of(asker), body.at, envelope)
+
+    async def _publish(self, to: str, envelope: SignedJob, message_id: str) -> None:
+        data = msgspec.json.encode(envelope)
+        for left in reversed(range(limits.PUT_TRIES)):
+            try:
+                answer = await self._asked(to, data, {"Nats-Msg-Id": message_id})
+                break
+            except QueueAway:
+                if not left:
+                    raise
+                await asyncio.sleep(limits.PUT_PAUSE)
+        said = json.loads(answer.data)
+        if (error := said.get("error")) is not None:
+            raise QueueAway(f"the queue takes no more: {error.get('description', error)}")
+        if said.get("stream") not in (JOB_STREAM, HOST_JOB_STREAM):
+            raise QueueAway("the fleet's server has no queue")
+
+    async def cancel(self, id: str, now: float) -> KeptState:
+        """End a job, wherever it is. Raises JobFault, QueueAway."""
+        for _ in range(limits.CAS_TRIES):
+            found = await self.newest(id)
+            if found is None:
+                raise JobFault(f"no job {id}; `fairlead queue ls` lists them")
+            if found.state.is_over:
+                raise JobFault(f"job {id} is {found.state.state} already")
+            own = msgspec.structs.replace(
+                found.state, state="cancelled", since=now, by=name_of(self.word), note=""
+            )
+            # what who asked has written has the job itself, for another round
+            job = await self._asked_job(id) if found.state.asker == name_of(self.word) else None
+            try:
+                fence = await self.write(id, _with_job(own, job), found.fence)
+            except Outrun:
+                continue
+            return KeptState(id, own, fence, own.by, now)
+        raise JobFault(f"job {id} changes too fast; try again")
+
+    async def _asked_job(self, id: str) -> SignedJob | None:
+        ask = json.dumps({"last_by_subj": run_key(id, self.word)}).encode()
+        found = kept_state(await self._asked(f"{self._api}.DIRECT.GET.{RUN_STREAM}", ask))
+        return found.job if found is not None else None
+
+    async def retry(self, id: str, now: float) -> KeptState:
+        """Ask again for a job of ours that is over. Raises JobFault, QueueAway."""
+        found = await self.newest(id)
+        if found is None:
+            raise JobFault(f"no job {id}; `fairlead queue ls` lists them")
+        if not found.state.is_over:
+            raise JobFault(f"job {id} is {found.state.state}; only what is over is asked for again")
+        job = await self._asked_job(id) if found.state.asker == name_of(self.word) else None
+        if job is None:
+            raise JobFault(f"only who asked for job {id} may ask again: {found.state.asker}")
+        body = msgspec.json.decode(job.body, type=JobBody)
+        body = msgspec.structs.replace(body, round=found.state.round + 1, at=now)
+        return await self.put(body, found.fence)
+
+    # --- working ------------------------------------------------------------------------------------------
+
+    async def lease(self, lane: Lane) -> float | None:
+        """For how long what is taken from a lane is the taker's, or None if there is no such lane."""
+        message = await self._asked(f"{self._api}.CONSUMER.INFO.{lane.stream}.{lane.consumer}", b"")
+        try:
+            return float(json.loads(message.data)["config"]["ack_wait"]) / 1e9
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    async def take(self, lane: Lane, wait: float) -> Msg | None:
+        """The next job of a lane, or None if none came. Raises QueueAway."""
+        ask = json.dumps({"batch": 1, "expires": int(wait * 1e9)}).encode()
+        try:
+            inbox = self._client.new_inbox()
+            waiting = await self._client.subscribe(inbox, pending_msgs_limit=4)
+            try:
+                await self._client.publish(
+                    f"{self._api}.CONSUMER.MSG.NEXT.{lane.stream}.{lane.consumer}", ask, reply=inbox
+                )
+                message = await waiting.next_msg(wait + limits.JOB_ANSWER_SECONDS)
+            finally:
+                await waiting.unsubscribe()
+        except TimeoutError:
+            raise QueueAway("the fleet's server does not answer") from None
+        except (NatsError, OSError) as error:
+            raise QueueAway(f"the fleet's server: {error}") from None
+        if "Status" in (message.headers or {}) and not message.data:
+            return None
+        return message
+
+    async def ack(self, message: Msg, how: bytes = b"+ACK") -> None:
+        """Say what is to become of a job that was taken, and wait until the server knows. Raises
+        QueueAway."""
+        await self._asked(message.reply, how)
+
+    async def give_back(self, message: Msg, delay: float = 0.0) -> None:
+        """Let another one take it, after a while. Never raises: the server does that by itself, later."""
+        how = b"-NAK" + json.dumps({"delay": int(delay * 1e9)}).encode() if delay else b"-NAK"
+        with contextlib.suppress(NatsError, OSError):
+            await self._client.publish(message.reply, how)
+
+    async def server_time(self) -> float:
+        """The server's clock. Raises QueueAway."""
+        message = await self._asked(f"{self._api}.STREAM.INFO.{JOB_STREAM}", b"")
+        try:
+            return _moment(json.loads(message.data)["ts"])
+        except (ValueError, KeyError, TypeError):
+            raise QueueAway("the fleet's server does not tell its time") from None
