@@ -13,7 +13,7 @@ from fairlead.fleet import server
 from fairlead.fleet.authority import Authority
 from fairlead.fleet.creds import Identity, identity_of
 from fairlead.fleet.job_layout import make_lanes
-from fairlead.fleet.job_store import JobStore, KeptState
+from fairlead.fleet.job_store import JobRecord, JobStore
 from fairlead.fleet.jobs import JobBody, Lane, new_id
 from fairlead.fleet.jwt import decoded
 from fairlead.fleet.worker import RunResult, Worker
@@ -159,9 +159,9 @@ async def until(holds: Callable[[], bool], wait: float = WAIT) -> None:
             await asyncio.sleep(0.01)
 
 
-async def over(store: JobStore, *ids: str, wait: float = WAIT) -> list[KeptState]:
+async def over(store: JobStore, *ids: str, wait: float = WAIT) -> list[JobRecord]:
     """These jobs when all of them have ended."""
-    found: dict[str, KeptState] = {}
+    found: dict[str, JobRecord] = {}
     async with asyncio.timeout(wait):
         while set(found) != set(ids):
             await asyncio.sleep(0.05)

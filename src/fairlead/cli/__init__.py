@@ -41,6 +41,7 @@ COMMANDS = {
     "acp": "speak the Agent Client Protocol on standard input and output, for editors",
     "mcp": "speak MCP on standard input and output, for agents",
     "run": "send an agent one prompt and verify the result, for scripts",
+    "queue": "list jobs that were queued for the fleet, wait for them, cancel and repeat them",
     "verify": "verify every turn of a session, and send failures back",
     "reports": "show verifiers' reports",
     "timeline": "show what happened in a session, turn by turn",
@@ -59,7 +60,7 @@ GROUPS = {
     "Changes": ("diff", "undo", "worktree"),
     "Recordings": ("record", "play"),
     "Agents": ("agent", "agents", "sessions", "rpc", "acp", "mcp"),
-    "Verification": ("verify", "run", "reports", "hook"),
+    "Verification": ("verify", "run", "queue", "reports", "hook"),
     "Control": ("talk", "approvals", "notify", "doctor", "token"),
     "Hosts": ("host",),
 }

@@ -72,7 +72,7 @@ class Chooser:
                 raise UsageError(f"--json and --watch are for sessions of one host, not of {_listed(found)}")
             raise SeveralHosts(list(found))
         host = self._turn if self._turn is not None else next(iter(found), self._default())
-        if values.get("on") is not None:
+        if values.get("on") is not None and not values.get("queue"):
             host = self._placed(values["on"], host)
             words = _without_on(words)
         self._is_settled = True

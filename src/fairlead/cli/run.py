@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .arguments import Argument, Command, Failure, Option, UsageError, parsed, seconds
+from .arguments import Argument, Command, Failure, Option, UsageError, count, parsed, seconds
 from .placed import ON
 
 COMMAND = Command(
@@ -39,10 +39,21 @@ COMMAND = Command(
             "--name", help="use the session of this name, created if needed", value="NAME", completes="chat"
         ),
         Option(
+            "--queue",
+            help="queue it for the hosts of the fleet, and print the job's id; see `fairlead queue`",
+        ),
+        Option(
+            "--project",
+            value="DIR",
+            completes="directory",
+            help="with --queue: the directory on the host that takes it (here, as it is called there)",
+        ),
+        Option("--tries", value="N", kind=count, help="with --queue: begin it at most so often (3)"),
+        Option(
             "--worktree",
             value="BRANCH",
             bare="",
-            help="with --name: in a git worktree of its own, on a branch called like it or BRANCH",
+            help="with --name or --queue: in a git worktree of its own, on a branch called like it or BRANCH",
         ),
         Option(
             "--tied", help="end the turn when standard input is closed, or this process ends; for programs"
@@ -54,6 +65,10 @@ COMMAND = Command(
     examples=(
         ("fairlead run --yes --verify 'pytest -q' 'make the tests pass'", "in CI"),
         ("fairlead run --with claude --yes --verify 'pytest -q' 'fix the bug'", "with Claude Code"),
+        (
+            "fairlead run --queue --on label=gpu --yes --verify 'make test' 'mend the tests'",
+            "on a host of the fleet that is free",
+        ),
         ("fairlead run --verify 'make test' --persona reviewer 'add --version'", "tests and a reviewer"),
     ),
     codes={
@@ -74,6 +89,12 @@ def main(arguments: Sequence[str]) -> int:
     if not all(map(str.strip, options.verify)):
         raise UsageError("--verify needs a command; it is empty")
 
+    if options.queue:
+        from .queueing import queue
+
+        return queue(options)
+    if options.project is not None or options.tries is not None:
+        raise UsageError("--project and --tries are for --queue")
     if options.worktree is not None and not options.name:
         raise UsageError("--worktree needs --name NAME, which the branch gets")
 

@@ -32,7 +32,7 @@ class Outrun(Exception):
     """Somebody else has written a state since."""
 
 
-class KeptState(NamedTuple):
+class JobRecord(NamedTuple):
     """A state with its number, who wrote it, and when by the server's clock."""
 
     id: str
@@ -54,7 +54,7 @@ def _moment(text: str) -> float:
     return datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp() + float(f"0.{rest or 0}")
 
 
-def kept_state(message: Msg) -> KeptState | None:
+def kept_state(message: Msg) -> JobRecord | None:
     """A state out of the bucket, or None if it makes no sense."""
     headers = message.headers or {}
     try:
@@ -62,7 +62,7 @@ def kept_state(message: Msg) -> KeptState | None:
         whole = msgspec.json.decode(message.data, type=AskedState)
         state = JobState(**{name: getattr(whole, name) for name in JobState.__struct_fields__})
         fence, at = int(headers["Nats-Sequence"]), _moment(headers["Nats-Time-Stamp"])
-        return KeptState(check_id(id), state, fence, name_of(word), at, whole.job)
+        return JobRecord(check_id(id), state, fence, name_of(word), at, whole.job)
     except (KeyError, ValueError, msgspec.MsgspecError):
         return None
 
@@ -101,7 +101,7 @@ class JobStore:
 
     # --- states -------------------------------------------------------------------------------------------
 
-    async def newest(self, id: str) -> KeptState | None:
+    async def newest(self, id: str) -> JobRecord | None:
         """What has become of a job, or None if nobody knows of it. Raises QueueAway."""
         ask = json.dumps({"last_by_subj": run_key(check_id(id), "*")}).encode()
         message = await self._asked(f"{self._api}.DIRECT.GET.{RUN_STREAM}", ask)
@@ -131,10 +131,10 @@ class JobStore:
             raise Outrun(id)
         raise QueueAway(f"the fleet's server: {error.get('description', error)}")
 
-    async def states(self, most: int = limits.MAX_LISTED) -> list[KeptState]:
+    async def states(self, most: int = limits.MAX_LISTED) -> list[JobRecord]:
         """The newest state of all jobs, with the job itself where who asked has written it. Raises
         QueueAway."""
-        newest: dict[str, KeptState] = {}
+        newest: dict[str, JobRecord] = {}
         jobs: dict[str, SignedJob] = {}
         sequence = 1
         while batch := await self._batch(sequence):
@@ -189,7 +189,7 @@ class JobStore:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    async def put(self, body: JobBody, fence: int = 0) -> KeptState:
+    async def put(self, body: JobBody, fence: int = 0) -> JobRecord:
         """Queue a job. Once this returns, it will run, however often who takes it dies. Raises JobFault,
         QueueAway."""
         envelope = signed(body, self.creds)
@@ -205,7 +205,7 @@ class JobStore:
             if found is None or found.state.round != body.round:
                 raise JobFault(f"job {body.id} has changed meanwhile") from None
             return found._replace(job=envelope)
-        return KeptState(body.id, first, fence, name_of(asker), body.at, envelope)
+        return JobRecord(body.id, first, fence, name_of(asker), body.at, envelope)
 
     async def _publish(self, to: str, envelope: SignedJob, message_id: str) -> None:
         data = msgspec.json.encode(envelope)
@@ -223,7 +223,7 @@ class JobStore:
         if said.get("stream") not in (JOB_STREAM, HOST_JOB_STREAM):
             raise QueueAway("the fleet's server has no queue")
 
-    async def cancel(self, id: str, now: float) -> KeptState:
+    async def cancel(self, id: str, now: float) -> JobRecord:
         """End a job, wherever it is. Raises JobFault, QueueAway."""
         for _ in range(limits.CAS_TRIES):
             found = await self.newest(id)
@@ -240,7 +240,7 @@ class JobStore:
                 fence = await self.write(id, _with_job(own, job), found.fence)
             except Outrun:
                 continue
-            return KeptState(id, own, fence, own.by, now)
+            return JobRecord(id, own, fence, own.by, now)
         raise JobFault(f"job {id} changes too fast; try again")
 
     async def _asked_job(self, id: str) -> SignedJob | None:
@@ -248,7 +248,7 @@ class JobStore:
         found = kept_state(await self._asked(f"{self._api}.DIRECT.GET.{RUN_STREAM}", ask))
         return found.job if found is not None else None
 
-    async def retry(self, id: str, now: float) -> KeptState:
+    async def retry(self, id: str, now: float) -> JobRecord:
         """Ask again for a job of ours that is over. Raises JobFault, QueueAway."""
         found = await self.newest(id)
         if found is None:

@@ -193,3 +193,5 @@ STOP_SECONDS = 3.0
 of the lease that is left then."""
 MAX_OUTPUT = 4 * MIB
 """Bytes of what a run prints that are read; a report has less."""
+SHIFT_LOOK = 1.0
+"""Seconds between two looks whether settings say that other jobs are to be taken."""

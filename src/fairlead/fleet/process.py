@@ -33,9 +33,12 @@ from .authority import FleetFault
 from .bus import Bus
 from .creds import read_creds
 from .happenings import events
+from .job_desk import JobDesk
+from .job_store import JobStore
 from .leaf import Leaf
 from .member import AskRefused, HostIsAway, Member
 from .places import FleetPlaces
+from .shift import WorkShift
 from .subjects import DOMAIN
 
 log = logging.getLogger("fairlead.fleet")
@@ -98,6 +101,10 @@ class _FleetProcess:
         self._logfile = logfile
         self._stopping = asyncio.Event()
         self._local = 0
+        bus = member.bus
+        self._jobs = JobStore(lambda: bus.client if bus.is_here else None, bus.creds, bus.domain)
+        self._desk = JobDesk(self._jobs)
+        self._shift = WorkShift(settings, member, self._jobs)
 
     async def serve(self, ready: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -110,6 +117,8 @@ class _FleetProcess:
         ]
         if self._leaf is not None:
             running.append(asyncio.ensure_future(self._leaf.run()))
+        working = asyncio.ensure_future(self._shift.run())
+        running.append(working)
         stopping = asyncio.ensure_future(self._stopping.wait())
         log.info("a member of the fleet at %s as %s", self._url, self._member.identity.name)
         try:
@@ -119,6 +128,8 @@ class _FleetProcess:
                 each.result()
         finally:
             server.close()
+            working.cancel()  # what it runs is given back while there is a connection
+            await asyncio.wait([working])
             await self._member.leave()
             for each in (*running, stopping):
                 each.cancel()
@@ -178,6 +189,8 @@ class _FleetProcess:
         elif what == "feed":
             since, _, follow = rest.partition(" ")
             await self._tell_events(int(since or 0), follow == "follow", writer)
+        elif what == "queue":
+            await self._desk.serve(rest, reader, writer)
         elif what == "stop":
             await self._write(writer, {"ok": True})
             self._stopping.set()

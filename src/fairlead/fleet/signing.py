@@ -112,12 +112,8 @@ class Verifier:
             raw = base64.b64decode(signature, validate=True)
         except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
             raise SignatureFault("its signature can't be read") from None
-        identity = self._identity(jwt)
+        identity = self.standing(jwt)
         now = self._clock()
-        if identity.expires and identity.expires < now:
-            raise SignatureFault(f"the credential of {identity.name} has expired")
-        if self._revoked.get(identity.public, -1) >= identity.issued_at:
-            raise SignatureFault(f"the credential of {identity.name} was revoked")
         if not abs(now - moment) <= limits.SIGNED_SECONDS:
             raise SignatureFault(
                 f"it was signed {now - moment:.0f} s ago; only {limits.SIGNED_SECONDS:g} s are taken, "
@@ -130,6 +126,15 @@ class Verifier:
         if moment <= self._began:
             raise SignatureFault("it was signed before this host's fleet process began; ask again")
         self._note(f"{identity.public} {nonce}", now)
+        return identity
+
+    def standing(self, jwt: str) -> Identity:
+        """Who a credential is for, if it is of our account and counts now. Raises SignatureFault."""
+        identity = self._identity(jwt)
+        if identity.expires and identity.expires < self._clock():
+            raise SignatureFault(f"the credential of {identity.name} has expired")
+        if self._revoked.get(identity.public, -1) >= identity.issued_at:
+            raise SignatureFault(f"the credential of {identity.name} was revoked")
         return identity
 
     def _identity(self, jwt: str) -> Identity:

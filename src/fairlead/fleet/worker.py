@@ -22,7 +22,7 @@ from nats.aio.msg import Msg
 
 from . import limits
 from .creds import Identity
-from .job_store import JobStore, KeptState, Outrun, QueueAway
+from .job_store import JobRecord, JobStore, Outrun, QueueAway
 from .jobs import JobBody, JobFault, JobState, Lane, check_job, opened, queued, subject
 from .subjects import name_of
 
@@ -108,6 +108,7 @@ class Worker:
         self._hosts = hosts
         self._clock = clock
         self._room = asyncio.Event()
+        self._is_finishing = False
         self._held: dict[str, _Held] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._name = name_of(store.word)
@@ -115,6 +116,11 @@ class Worker:
     @property
     def working(self) -> int:
         return len(self._running)
+
+    def finish(self) -> None:
+        """Take no more jobs; what runs goes on."""
+        self._is_finishing = True
+        self._room.clear()
 
     async def run(self) -> None:
         """Work until cancelled. What runs then is stopped and given back."""
@@ -152,7 +158,7 @@ class Worker:
                 await asyncio.sleep(limits.AWAY_PAUSE)
 
     async def _begin(self, message: Msg, lane: Lane, lease: float) -> None:
-        if not self._free:  # another lane was faster
+        if not self._room.is_set():  # another lane was faster
             await self._store.give_back(message)
             return
         self._use(1)
@@ -170,7 +176,7 @@ class Worker:
 
     def _use(self, places: int) -> None:
         self._free -= places
-        (self._room.set if self._free > 0 else self._room.clear)()
+        (self._room.set if self._free > 0 and not self._is_finishing else self._room.clear)()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -235,7 +241,7 @@ class Worker:
             return None
         return _Held(body, mine, fence, message, began + lease * limits.STOP_SHARE)
 
-    async def _left(self, found: KeptState) -> float:
+    async def _left(self, found: JobRecord) -> float:
         """For how long somebody else's lease still holds, by the server's clock. Raises QueueAway."""
         return found.state.lease - (await self._store.server_time() - found.at)
 
