@@ -1,4 +1,4 @@
-"""A person who uses `fairlead talk` on a terminal of their own."""
+"""A person who uses `fairlead talk`, or another command, on a terminal of their own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.hosting import WAIT, Hosting
 
 
 class Person:
-    """Someone at a terminal with `fairlead talk` in it."""
+    """Someone at a terminal with a command in it."""
 
-    def __init__(self, hosting: Hosting) -> None:
+    def __init__(self, hosting: Hosting, *words: str) -> None:
         self._terminal, other = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fairlead", "talk"],
+            [sys.executable, "-m", "fairlead", *words],
             env=hosting.environment,
             stdin=other,
             stdout=other,
@@ -58,8 +58,8 @@ def _own_terminal() -> None:
 
 
 @contextmanager
-def person(hosting: Hosting) -> Iterator[Person]:
-    found = Person(hosting)
+def person(hosting: Hosting, *words: str) -> Iterator[Person]:
+    found = Person(hosting, *(words or ("talk",)))
     try:
         yield found
     finally:

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fairlead.cli.undo import MAX_SHOWN
+from tests.cli.talking import person
 from tests.hosting import WAIT, Hosting
 from tests.verify.projects import git, repository, write
 
@@ -177,6 +179,28 @@ def test_a_person_is_told_what_takes_so_long(tmp_path: Path) -> None:
         assert hosting.run("undo", "roses", "--dry-run").stderr == ""
     finally:
         slow.unlink(missing_ok=True)
+        hosting.close()
+
+
+def test_all_is_shown_to_who_is_asked_and_what_changes_before_the_answer_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    project = repository(tmp_path / "project")
+    hosting = Hosting()
+    try:
+        many = [f"bed-{number:02}.txt" for number in range(MAX_SHOWN + 5)]
+        written = "\n".join(f"write {name}: roses" for name in many)
+        hosting.run("agent", "-n", "garden", "-C", str(project), "--yes", "-p", written)
+        with person(hosting, "undo", "garden") as asked:
+            shown = asked.until("[y/N]")
+            assert all(f"- {name}" in shown for name in many)
+            write(project, many[7], "mine\n")
+            asked.type("y\r")
+            asked.until("look again")
+        assert (project / many[7]).read_text() == "mine\n"
+        assert (project / many[0]).exists()
+        assert hosting.run("undo", "garden", "-y", "-f").stdout.splitlines()[-2] == "and 5 more"
+    finally:
         hosting.close()
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.talking import person
 from tests.hosting import Hosting
+from tests.trees.test_making import configured
 from tests.verify.projects import git, repository, write
 
 
@@ -98,6 +100,33 @@ def test_worktrees_outlive_the_daemon_and_their_sessions(project: Path) -> None:
         assert (Path(row["path"]) / "work.py").exists()
     finally:
         hosting.close()
+
+
+def test_a_merge_is_shown_before_it_is_done_and_what_was_not_shown_is_not_removed(
+    lent: Hosting, project: Path
+) -> None:
+    configured(project)
+    lent.run("start", "roses", "--worktree", "-d", "--cwd", str(project), "--", "cat")
+    place = Path(lent.ask("worktree_list")["worktrees"][0]["path"])
+    write(place, "work.py", "work = 1\n")
+    done = lent.run("worktree", "merge", "roses", "--dry-run", "-m", "Work")
+    assert done.stdout.splitlines() == [
+        "not committed yet: work.py",
+        "added      work.py",
+        "1 file of main would change",
+    ]
+    assert "--message" in lent.run("worktree", "merge", "roses", "--dry-run").stderr
+    assert not (project / "work.py").exists()
+    lent.run("worktree", "merge", "roses", "-m", "Work")
+    assert (project / "work.py").exists()
+    lent.run("stop", "roses")
+    with person(lent, "worktree", "rm", "--force", "roses") as asked:
+        asked.until("[y/N]")
+        write(place, "work.py", "work = 2\n")
+        asked.type("y\r")
+        asked.until("look again")
+    assert (place / "work.py").read_text() == "work = 2\n"
+    clear(lent, "roses")
 
 
 def test_a_prompt_for_an_agent_whose_directory_is_gone_fails_and_says_so(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fairlead.trees import changing, merging
 from fairlead.trees.changing import ChangePlan, carry_out
-from fairlead.trees.making import WorktreeFault
-from fairlead.trees.merging import WorktreeMerge, merge
+from fairlead.trees.making import WorktreeFault, losses
+from fairlead.trees.merging import WorktreeMerge, merge, preview
 from fairlead.trees.records import WorktreeRecord
 from fairlead.trees.room import TreeRoom
 from tests.trees.dying import dies
@@ -316,6 +317,97 @@ def test_what_changes_during_a_merge_is_not_overwritten_and_the_rest_is_taken_ba
     assert not (project / "b.py").exists()
     assert git(project, "rev-parse", "main") == record.base
     assert status(project) == "M docs/page.md"
+
+
+def _change_again(project: Path, place: Path) -> None:
+    write(place, "b.py", "b = 2\n")
+
+
+def _make_executable(project: Path, place: Path) -> None:
+    (place / "b.py").chmod(0o755)
+
+
+def _commit_same_files(project: Path, place: Path) -> None:
+    git(place, "add", "-A")
+    git(place, "commit", "-q", "-m", "other words")
+
+
+def _commit_elsewhere(project: Path, place: Path) -> None:
+    committed(project, c_py="c = 1\n")
+
+
+@pytest.mark.parametrize("change", [_change_again, _make_executable, _commit_same_files, _commit_elsewhere])
+def test_a_merge_of_something_else_than_what_was_shown_is_refused_and_leaves_all_as_it_was(
+    project: Path, room: TreeRoom, record: WorktreeRecord, change: Callable[[Path, Path], None]
+) -> None:
+    place = Path(record.path)
+    write(place, "b.py", "b = 1\n")
+    would = preview(record, room._merges, message="Beds")
+    assert would.digest == preview(record, room._merges, message="Beds").digest
+    change(project, place)
+    before = (git(project, "rev-parse", "main"), git(place, "rev-parse", "HEAD"), status(place))
+    with pytest.raises(WorktreeFault, match="look again"):
+        merge(record, room._merges, message="Beds", digest=would.digest)
+    assert before == (git(project, "rev-parse", "main"), git(place, "rev-parse", "HEAD"), status(place))
+    assert not (project / "b.py").exists()
+    again = preview(record, room._merges, message="Beds")
+    with pytest.raises(WorktreeFault, match="look again"):
+        merge(
+            record,
+            room._merges,
+            message="Beds",
+            into=enter(room, "hedges", project).branch,
+            digest=again.digest,
+        )
+    assert merge(record, room._merges, message="Beds", digest=again.digest).is_merged
+    assert (project / "b.py").read_text() == (place / "b.py").read_text()
+
+
+def test_a_preview_lists_what_a_merge_does_and_why_it_would_be_refused(
+    project: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    place = Path(record.path)
+    committed(place, a_py="one = 2\ntwo = 2\n")
+    write(place, "new/b.py", "b = 1\n")
+    committed(project, c_py="c = 1\n")
+    objects = git(project, "count-objects")
+    would = preview(record, room._merges)
+    assert [each.subject for each in would.commits] == ["work"]
+    assert {each.path: each.status for each in would.files} == {"a.py": "modified", "new/b.py": "added"}
+    assert (would.into, would.ahead, would.total, would.uncommitted) == ("main", 1, 2, ["new/b.py"])
+    assert "not committed: new/b.py" in would.refusal
+    would = preview(record, room._merges, message="Beds")
+    assert (would.refusal, would.total, git(project, "count-objects")) == ("", 2, objects)
+    write(project, "a.py", "mine\n")
+    assert "has changes: a.py" in preview(record, room._merges, message="Beds").refusal
+    committed(project, a_py="mine\n")
+    would = preview(record, room._merges, message="Beds")
+    assert "conflicts in a.py" in would.refusal
+    assert {each.path for each in would.files} == {"a.py", "new/b.py"}
+    shutil.rmtree(place)
+    assert "conflicts in a.py" in preview(record, room._merges).refusal
+    git(project, "reset", "-q", "--hard", "HEAD~1")
+    would = preview(record, room._merges)
+    assert (would.refusal, [each.path for each in would.files]) == ("", ["a.py"])
+    assert merge(record, room._merges, digest=would.digest).files == 1
+
+
+def test_a_worktree_with_other_work_than_was_shown_is_not_removed(
+    project: Path, room: TreeRoom, record: WorktreeRecord
+) -> None:
+    place = Path(record.path)
+    write(place, "b.py", "b = 1\n")
+    shown = losses(record).digest
+    write(place, "b.py", "b = 2\n")
+    with pytest.raises(WorktreeFault, match="look again"):
+        room._remove(record, True, shown)
+    assert (place / "b.py").read_text() == "b = 2\n"
+    shown = losses(record).digest
+    write(place, "ignored/x", "mine\n")
+    with pytest.raises(WorktreeFault, match="look again"):
+        room._remove(record, True, shown)
+    room._remove(record, True, losses(record).digest)
+    assert not place.exists()
 
 
 def test_a_daemon_that_dies_at_any_step_of_a_merge_is_followed_by_one_that_finishes(

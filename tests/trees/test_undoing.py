@@ -125,6 +125,37 @@ def test_what_a_person_changed_since_is_overwritten_only_by_force_and_comes_back
     assert not (project / "b.py").exists(), "what was done again can be undone again"
 
 
+def test_only_what_was_shown_is_undone(project: Path, turns: Turns) -> None:
+    with turns:
+        write(project, "a.py", "agent\n")
+        write(project, "b.py", "agent\n")
+    shown = turns.undo(is_dry=True)
+    assert turns.undo(is_dry=True).digest == shown.digest
+    write(project, "a.py", "mine\n")
+    changed = turns.undo(is_dry=True)
+    write(project, "a.py", "mine, too\n")
+    for digest in (shown.digest, changed.digest):  # the second listed the same files
+        for force in (False, True):
+            with pytest.raises(UndoFault, match="look again"):
+                turns.undo(force=force, digest=digest)
+    assert (project / "a.py").read_text() == "mine, too\n"
+    with turns:
+        write(project, "c.py", "agent\n")
+    with pytest.raises(UndoFault, match="look again"):
+        turns.undo(digest=shown.digest)
+    assert (project / "c.py").exists()
+    turns.undo(digest=turns.undo(is_dry=True).digest)
+    turns.undo(force=True, digest=turns.undo(is_dry=True).digest)
+    assert not (project / "b.py").exists()
+    shown = turns.undo(redo=True, is_dry=True)
+    write(project, "b.py", "mine\n")
+    with pytest.raises(UndoFault, match="look again"):
+        turns.undo(redo=True, force=True, digest=shown.digest)
+    assert (project / "b.py").read_text() == "mine\n"
+    turns.undo(redo=True, force=True, digest=turns.undo(redo=True, is_dry=True).digest)
+    assert (project / "b.py").read_text() == "agent\n"
+
+
 def test_several_turns_are_undone_at_once_or_one_after_the_other(project: Path, turns: Turns) -> None:
     for text in ("first\n", "second\n", "third\n"):
         with turns:

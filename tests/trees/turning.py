@@ -26,6 +26,12 @@ class Turns:
         self.undoer.ended(self.name, self.number)
 
     def undo(
-        self, turns: int = 1, *, redo: bool = False, is_dry: bool = False, force: bool = False
+        self,
+        turns: int = 1,
+        *,
+        redo: bool = False,
+        is_dry: bool = False,
+        force: bool = False,
+        digest: str = "",
     ) -> Undone:
-        return self.undoer.undo(self.name, turns=turns, redo=redo, is_dry=is_dry, force=force)
+        return self.undoer.undo(self.name, turns=turns, redo=redo, is_dry=is_dry, force=force, digest=digest)

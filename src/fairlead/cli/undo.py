@@ -39,7 +39,7 @@ COMMAND = Command(
 SLOW = 0.5
 """Seconds after which it is said what takes so long."""
 MAX_SHOWN = 40
-"""How many files are shown."""
+"""How many files are shown to whoever agreed before; who is asked, or only looks, sees all."""
 _SIGNS = {"restore": "~", "remove": "-", "create": "+"}
 
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         with _patience("finding out what would be put back"):
             told = control.ask("session_undo", **given, dry_run=True)
         if not options.json:
-            for line in _lines(told):
+            for line in _lines(told, MAX_SHOWN if options.yes else None):
                 print(line)
         if not options.force and (refusal := told.get("refusal")):
             if asks:
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         if not options.dry_run:
             with _patience(f"putting back {counted(len(told['files']), 'file')}"):
-                told = _done(control, given, options.force)
+                told = _done(control, given, options.force, told.get("digest") if asks else None)
     if options.json:
         import json
 
@@ -99,12 +99,15 @@ def _patience(what: str) -> Iterator[None]:
         timer.cancel()
 
 
-def _done(control: DaemonConnection, given: dict[str, Any], force: bool) -> dict[str, Any]:
-    """Let it be done. If the daemon dies meanwhile, say who knows what became of it."""
+def _done(
+    control: DaemonConnection, given: dict[str, Any], force: bool, digest: str | None
+) -> dict[str, Any]:
+    """Let it be done, if it is still what was shown. If the daemon dies meanwhile, say who knows what became
+    of it."""
     from shlex import quote
 
     try:
-        return control.ask("session_undo", **given, force=force)
+        return control.ask("session_undo", **given, force=force, digest=digest)
     except ConnectionError as error:
         words = "--dry-run" if given["redo"] else "--redo --dry-run"
         how = f"`fairlead undo {quote(given['name'] or '')} {words}` says what became of it"
@@ -112,14 +115,14 @@ def _done(control: DaemonConnection, given: dict[str, Any], force: bool) -> dict
         raise Failure(f"{error}; {begun}; {how}") from None
 
 
-def _lines(told: dict[str, Any]) -> list[str]:
+def _lines(told: dict[str, Any], limit: int | None) -> list[str]:
     from ..formats.columns import printable
 
     lines = []
-    for each in told["files"][:MAX_SHOWN]:
+    for each in told["files"][:limit]:
         since = "  changed since" if each.get("changed_since") else ""
         lines.append(f"{_SIGNS[each['action']]} {printable(each['path'])}{since}")
-    if (more := len(told["files"]) - MAX_SHOWN) > 0:
+    if limit is not None and (more := len(told["files"]) - limit) > 0:
         lines.append(f"and {more} more")
     if told["left"]:
         lines.append(f"ignored by git before, and left: {printable(', '.join(told['left']))}")

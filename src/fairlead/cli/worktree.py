@@ -30,6 +30,7 @@ COMMAND = Command(
         Option("-f", "--force", help="rm: also with work that is nowhere else, which is kept under a ref"),
         Option("--into", value="BRANCH", help="merge: into this branch"),
         Option("-m", "--message", value="TEXT", help="merge: first commit what is not committed"),
+        Option("--dry-run", help="merge: only show what would be done"),
         Option("-y", "--yes", help="rm: don't ask; needed without a terminal"),
         Option("--stat", help="diff: only the files"),
         JSON,
@@ -142,7 +143,9 @@ def _list(control: DaemonConnection, options: Any) -> int:
 def _merge(control: DaemonConnection, options: Any) -> int:
     from ..formats.shown import counted
 
-    given = {"into": options.into, "message": options.message}
+    given: dict[str, Any] = {"into": options.into, "message": options.message}
+    if options.dry_run:
+        return _preview(control.ask("worktree_merge_preview", name=options.name, **given), options)
     answer = control.ask("worktree_merge", name=options.name, **given)
     if options.json:
         import json
@@ -158,15 +161,43 @@ def _merge(control: DaemonConnection, options: Any) -> int:
     return 0
 
 
+def _preview(would: dict[str, Any], options: Any) -> int:
+    """Show what a merge would do."""
+    if options.json:
+        import json
+
+        print(json.dumps(would))
+        return 0
+    from ..formats.columns import printable
+    from ..formats.shown import counted
+
+    for each in would["commits"]:
+        print(f"{each['id'][:SHORT]} {printable(each['subject'])}")
+    if (more := would["ahead"] - len(would["commits"])) > 0:
+        print(f"and {counted(more, 'commit')} more")
+    if would["uncommitted"]:
+        print(f"not committed yet: {printable(', '.join(would['uncommitted']))}")
+    for each in would["files"]:
+        print(f"{each['status']:<10} {printable(each['path'])}")
+    if (more := would["total"] - len(would["files"])) > 0:
+        print(f"and {counted(more, 'file')} more")
+    print(f"{counted(would['total'], 'file')} of {printable(would['into'])} would change")
+    if refusal := would.get("refusal"):
+        print(f"it would be refused: {printable(refusal)}", file=sys.stderr)
+    return 0
+
+
 def _remove(control: DaemonConnection, options: Any) -> int:
     lost = control.ask("worktree_losses", name=options.name)
     path = lost["worktree"]["path"]
-    if not options.yes and (options.force or not lost["losses"]):
+    asks = not options.yes and (options.force or not lost["losses"])
+    if asks:
         if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise UsageError("nobody can be asked without a terminal; use --yes")
         if not _agreed(lost):
             return 1
-    answer = control.ask("worktree_remove", name=options.name, force=options.force or None)
+    digest = lost.get("digest") if asks else None
+    answer = control.ask("worktree_remove", name=options.name, force=options.force or None, digest=digest)
     if options.json:
         import json
 

@@ -337,11 +337,20 @@ class Host(Connection):
         return await self._links.call(Call("session_diff", given, dict))
 
     async def undo(
-        self, name: str, *, turns: int = 1, dry_run: bool = False, force: bool = False, redo: bool = False
+        self,
+        name: str,
+        *,
+        turns: int = 1,
+        dry_run: bool = False,
+        force: bool = False,
+        redo: bool = False,
+        digest: str | None = None,
     ) -> dict[str, Any]:
         """Put files back as they were before a session's last turns that changed any, or with `redo` before
-        the last undo; returns the `files`. What was changed since is overwritten only with `force`."""
+        the last undo; returns the `files`. What was changed since is overwritten only with `force`. With the
+        `digest` of a dry run nothing is done but what that has shown."""
         given = {"name": name, "turns": turns, "dry_run": dry_run, "force": force, "redo": redo}
+        given["digest"] = digest
         return await self._links.call(Call("session_undo", given, dict))
 
     async def worktree(
@@ -357,13 +366,27 @@ class Host(Connection):
         """List the worktrees that were made for sessions."""
         return await self._links.call(Call("worktree_list", {}, itemgetter("worktrees")))
 
-    async def merge_worktree(
+    async def merge_preview(
         self, name: str, *, into: str | None = None, message: str | None = None
+    ) -> dict[str, Any]:
+        """Return what `merge_worktree` would do: `commits`, `files`, why it would be refused (`refusal`), and
+        the `digest` with which nothing else is merged."""
+        given = {"name": name, "into": into, "message": message}
+        return await self._links.call(Call("worktree_merge_preview", given, dict))
+
+    async def merge_worktree(
+        self,
+        name: str,
+        *,
+        into: str | None = None,
+        message: str | None = None,
+        digest: str | None = None,
     ) -> dict[str, Any]:
         """Merge what a session did in its worktree into the branch that it came from, or another; with a
         message, commit first what is not committed. Returns the `commit` and how many `files` changed. Raises
-        RequestError if there are conflicts, or if the branch is checked out with changes."""
-        given = {"name": name, "into": into, "message": message}
+        RequestError if there are conflicts, or if the branch is checked out with changes, or if
+        `digest` is given, of a preview, and something else would be merged now."""
+        given = {"name": name, "into": into, "message": message, "digest": digest}
         return await self._links.call(Call("worktree_merge", given, dict))
 
     async def remove_worktree(self, name: str, *, force: bool = False) -> str | None:

@@ -156,6 +156,12 @@ class Shadow:
         if self._holder:
             shutil.rmtree(self._holder, ignore_errors=True)
 
+    def borrow(self, other: Shadow) -> None:
+        """Also see the objects that were written in another shadow, as long as that is open."""
+        with open(self.directory / "objects/info/alternates", "a") as alternates:
+            for name in ("objects", "fresh"):
+                alternates.write(f"{_quoted(str(other.directory / name))}\n")
+
     @property
     def environment(self) -> dict[str, str]:
         """The variables with which git uses this directory for the project."""

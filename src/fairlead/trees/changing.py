@@ -50,6 +50,7 @@ class FileState(Struct, frozen=True):
 
 
 ABSENT = FileState()
+LOOK_AGAIN = "it has changed since it was shown, so nothing was done: look again"
 
 
 class FileChange(Struct, frozen=True):
@@ -111,6 +112,11 @@ def quoted(path: bytes) -> str:
 
 def unquoted(path: str) -> str:
     return os.fsdecode(unquote_to_bytes(path))
+
+
+def digest_of(*facts: object) -> str:
+    """A digest of what somebody was shown, so that nothing else is done when they agree to it."""
+    return hashlib.sha256(ascii(facts).encode()).hexdigest()
 
 
 def state_of(top: Path, name: str) -> FileState:

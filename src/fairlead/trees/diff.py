@@ -130,10 +130,9 @@ def tree_diff(
     env: Mapping[str, str] | None = None,
 ) -> TreeDiff:
     """How a tree differs from another one. Raises GitFault."""
-    ends = (before, after.hash, "--")
-    told = shadow.run(*_DIFF, "--raw", "--numstat", "-z", *ends, env=env, deadline=deadline)
-    files = list(_files(told.split(b"\0")))
-    patch = shadow.run(*_DIFF, "--patch", *ends, env=env, deadline=deadline, limit=MAX_PATCH)
+    ends = (before, after.hash)
+    files = changed_files(shadow, ends, deadline, env)
+    patch = shadow.run(*_DIFF, "--patch", *ends, "--", env=env, deadline=deadline, limit=MAX_PATCH)
     is_cut = len(patch) >= MAX_PATCH
     if is_cut:
         patch = patch[: patch.rfind(b"\n") + 1]
@@ -146,6 +145,14 @@ def tree_diff(
         is_cut=is_cut,
         left_out=after.left_out,
     )
+
+
+def changed_files(
+    shadow: Shadow, ends: Sequence[str], deadline: float, env: Mapping[str, str] | None = None
+) -> list[ChangedFile]:
+    """All files that differ between two trees. Raises GitFault."""
+    told = shadow.run(*_DIFF, "--raw", "--numstat", "-z", *ends, "--", env=env, deadline=deadline)
+    return list(_files(told.split(b"\0")))
 
 
 def _files(told: Sequence[bytes]) -> Iterator[ChangedFile]:

@@ -23,6 +23,7 @@ from ..system.files import replace_file
 from ..system.opening import directory, read_file
 from ..system.repository import GitFault, LiveRepository, NoRepository, Shadow, repository_of
 from ..system.worktrees import worktrees
+from .changing import digest_of
 from .diff import branch_of, resolved
 from .records import WorktreeRecord
 from .taking import TreeTooLarge, take_tree
@@ -222,6 +223,8 @@ class WorktreeLosses(Struct, frozen=True):
     """Files that git can't keep: they are too large, or repositories of their own."""
     ignored: int = 0
     """Files and directories that git ignores. They are not counted as losses."""
+    digest: str = ""
+    """Of the files, the commits, and the names of what git ignores."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.commits or self.left_out)
@@ -246,7 +249,9 @@ def losses(record: WorktreeRecord, at: str = "") -> WorktreeLosses:
     with worktree_faults():
         if not os.path.lexists(place):
             with Shadow(anchor(record)) as shadow:
-                return WorktreeLosses(commits=_own_commits(shadow, record, f"refs/heads/{record.branch}"))
+                ref = f"refs/heads/{record.branch}"
+                digest = digest_of(record.path, resolved(shadow, ref))
+                return WorktreeLosses(commits=_own_commits(shadow, record, ref), digest=digest)
         check_own(record, place)
         with Shadow(place) as shadow:
             head = resolved(shadow, "HEAD")
@@ -257,12 +262,14 @@ def losses(record: WorktreeRecord, at: str = "") -> WorktreeLosses:
                 "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"
             )
             names = told.split(b"\0")[:-1]
+            tips = (head, resolved(shadow, f"refs/heads/{record.branch}"))
             return WorktreeLosses(
                 tree=taken.hash,
                 changed=tuple(each.decode("utf-8", "replace") for each in names),
                 commits=_own_commits(shadow, record, "HEAD"),
                 left_out=taken.left_out,
                 ignored=ignored.count(b"\0"),
+                digest=digest_of(record.path, taken.hash, tips, taken.left_out, ignored),
             )
 
 
@@ -313,9 +320,7 @@ def keep(record: WorktreeRecord, lost: WorktreeLosses, ref: str, identity: dict[
         live.run("update-ref", "-m", "fairlead: kept", ref, tip)
 
 
-def commit(
-    live: LiveRepository, tree: str, parents: list[str], message: str, identity: dict[str, str]
-) -> str:
+def commit(live: Shadow, tree: str, parents: list[str], message: str, identity: dict[str, str]) -> str:
     """Write a commit; nothing refers to it yet."""
     given = message.encode("utf-8", "replace")
     return live.run("commit-tree", tree, *parents, "-F", "-", input=given, env=identity).decode().strip()

@@ -11,9 +11,10 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -24,12 +25,14 @@ from ..system.repository import GitFault, LiveRepository, Shadow, identity_of, r
 from ..system.worktrees import worktrees
 from .changing import (
     ABSENT,
+    LOOK_AGAIN,
     ChangedMeanwhile,
     ChangePlan,
     FileChange,
     FileState,
     HalfDone,
     carry_out,
+    digest_of,
     drop_plan,
     is_proper,
     mode_for,
@@ -41,10 +44,11 @@ from .changing import (
     state_of,
     take_back,
 )
-from .making import WorktreeFault, anchor, check_own, commit, worktree_faults
+from .diff import MAX_FILES, ChangedFile, CommitLine, changed_files, commits_between
+from .making import NOBODY, WorktreeFault, anchor, check_own, commit, worktree_faults
 from .records import WorktreeRecord
 from .snapshots import all_above
-from .taking import MODULE, take_tree
+from .taking import MODULE, TAKE_SECONDS, take_tree
 
 MAX_NAMED = 10
 """How many files an answer names."""
@@ -70,24 +74,61 @@ class WorktreeMerge(Struct, frozen=True):
     """False if the branch had it all already."""
 
 
-def merge(record: WorktreeRecord, plans: Path, *, into: str = "", message: str = "") -> WorktreeMerge:
+class MergePreview(Struct, frozen=True):
+    """What a merge would do to a branch."""
+
+    into: str
+    commits: Sequence[CommitLine]
+    """Those that the branch gets, the last one first, without what is not committed yet."""
+    ahead: int
+    """How many these are, also those that are not listed."""
+    uncommitted: Sequence[str]
+    """Files of the worktree that would be committed first."""
+    files: Sequence[ChangedFile]
+    """What changes in the branch."""
+    total: int
+    insertions: int
+    deletions: int
+    refusal: str
+    """Why it can't be merged so; empty if nothing speaks against it."""
+    digest: str
+    """Of all that the merge depends on: both branches, the files of the worktree, and the message."""
+
+
+class _Work(Struct, frozen=True):
+    """What a worktree has, to be merged."""
+
+    target: str
+    ours: str
+    """The commit of the branch that gets it,"""
+    theirs: str
+    """and that of the worktree's."""
+    tree: str = ""
+    """The worktree's files, if it is there."""
+    changed: Sequence[bytes] = ()
+    """Files that are not committed."""
+
+    def digest(self, message: str) -> str:
+        return digest_of(self.target, self.ours, self.theirs, self.tree, message if self.changed else "")
+
+
+def merge(
+    record: WorktreeRecord, plans: Path, *, into: str = "", message: str = "", digest: str = ""
+) -> WorktreeMerge:
     """Merge a worktree's branch into the one that it came from, or into another. With a message, commit first
-    what is not committed. Raises WorktreeFault, and then the branch and its files are as before."""
+    what is not committed; with the digest of a preview, only what that showed. Raises WorktreeFault, and then
+    the branch and its files are as before."""
     finish_merges(plans)
-    target = into or record.into
-    if not target:
-        raise WorktreeFault(f"{record.name} began at no branch: say into which one, with --into BRANCH")
     with worktree_faults():
         identity = identity_of(Path(record.repository))
-        _check_worktree(record, message, identity)
-        with LiveRepository(anchor(record)) as live:
-            ours, theirs = _tip(live, target), _tip(live, record.branch)
-            if not ours:
-                raise WorktreeFault(f"there is no branch {target}: choose another with --into BRANCH")
-            if not theirs or target == record.branch:
-                raise WorktreeFault(
-                    f"there is nothing to merge: the branch {record.branch} is gone, or itself"
-                )
+        with LiveRepository(anchor(record)) as live, _working_tree(record, LiveRepository) as there:
+            work = _work(live, there, record, into)
+            if digest and digest != work.digest(message):
+                raise WorktreeFault(LOOK_AGAIN)
+            target, ours, theirs = work.target, work.ours, work.theirs
+            if there is not None and work.changed:
+                _check_committable(record, work, message, identity)
+                theirs = _committed(there, record, work, message, identity)
             if _is_ancestor(live, theirs, ours):
                 return WorktreeMerge(target, ours, 0, is_merged=False)
             place = _checked_out_at(record, target)
@@ -108,36 +149,104 @@ def merge(record: WorktreeRecord, plans: Path, *, into: str = "", message: str =
             return WorktreeMerge(target, made, count)
 
 
-def _check_worktree(record: WorktreeRecord, message: str, identity: dict[str, str]) -> None:
-    """Commit what is not committed, or raise WorktreeFault because nobody said with which message."""
+def preview(record: WorktreeRecord, plans: Path, *, into: str = "", message: str = "") -> MergePreview:
+    """What a merge would do; nothing of the repository changes. Raises WorktreeFault if there is nothing that
+    could be merged."""
+    with worktree_faults(), Shadow(anchor(record)) as shadow, _working_tree(record, Shadow) as there:
+        deadline = time.monotonic() + TAKE_SECONDS
+        identity = identity_of(Path(record.repository))
+        work = _work(shadow, there, record, into)
+        ours, made, refusal = work.ours, work.theirs, ""
+        if there is not None and work.changed:
+            shadow.borrow(there)
+            made = commit(there, work.tree, ["-p", made], message or "\n", identity or NOBODY)
+        try:
+            if work.changed:
+                _check_committable(record, work, message, identity)
+            if not _is_ancestor(shadow, made, ours) and not _is_ancestor(shadow, ours, made):
+                made = _merged(shadow, record, work.target, ours, made, identity)
+            place = _checked_out_at(record, work.target)
+            if place is not None:
+                _check_whole(plans, place)
+                _check_idle(place, work.target)
+                _check_unchanged(place, work.target, _differences(shadow, ours, made))
+        except WorktreeFault as fault:
+            refusal = str(fault)
+        ahead, commits = commits_between(shadow, ours, work.theirs)
+        files = changed_files(shadow, [f"{ours}...{made}"], deadline)
+        return MergePreview(
+            into=work.target,
+            commits=commits,
+            ahead=ahead,
+            uncommitted=[each.decode("utf-8", "replace") for each in work.changed[:MAX_FILES]],
+            files=files[:MAX_FILES],
+            total=len(files),
+            insertions=sum(each.insertions for each in files),
+            deletions=sum(each.deletions for each in files),
+            refusal=refusal,
+            digest=work.digest(message),
+        )
+
+
+_AnyShadow = TypeVar("_AnyShadow", bound=Shadow)
+
+
+@contextlib.contextmanager
+def _working_tree(record: WorktreeRecord, kind: type[_AnyShadow]) -> Iterator[_AnyShadow | None]:
+    """The worktree, as git may see it; None if it is gone, and what was committed is on the branch. Raises
+    WorktreeFault."""
     place = Path(record.path)
     if not os.path.lexists(place):
-        return  # what was committed is on the branch
+        yield None
+        return
     check_own(record, place)
-    with LiveRepository(place) as live:
-        head = live.run("rev-parse", "--verify", "HEAD").decode().strip()
-        tip = _tip(live, record.branch)
-        if head != tip:
-            raise WorktreeFault(f"{place} has another commit checked out than the branch {record.branch} has")
-        taken = take_tree(live)
-        if left_out := [each for each in taken.left_out if each not in taken.modules]:
-            raise WorktreeFault(f"{place} has what git can't keep: {_named(left_out)}; move it away first")
-        names = _differences(live, head, taken.hash)
-        if not names:
-            return
-        if not message:
-            how = 'commit them, or use --message "…" to have the merge commit them'
-            raise WorktreeFault(f"{place} has changes that are not committed: {_listed(names)}; {how}")
-        if not identity:
-            raise WorktreeFault("git does not know who commits: set user.name and user.email")
-        made = commit(live, taken.hash, ["-p", head], message + "\n", identity)
-        _, real, _ = repository_of(place)
-        with _IndexLock(real) as lock:
-            live.run("read-tree", taken.hash, env={"GIT_INDEX_FILE": lock.fresh})
-            _move(live, record.branch, made, head, record.name)
-            lock.replace()
-        with contextlib.suppress(GitFault):
-            live.run("update-index", "-q", "--refresh", env={"GIT_INDEX_FILE": str(real / "index")})
+    with kind(place) as found:
+        yield found
+
+
+def _work(live: Shadow, there: Shadow | None, record: WorktreeRecord, into: str) -> _Work:
+    """What is to be merged into what. Raises WorktreeFault."""
+    target = into or record.into
+    if not target:
+        raise WorktreeFault(f"{record.name} began at no branch: say into which one, with --into BRANCH")
+    ours, theirs = _tip(live, target), _tip(live, record.branch)
+    if not ours:
+        raise WorktreeFault(f"there is no branch {target}: choose another with --into BRANCH")
+    if not theirs or target == record.branch:
+        raise WorktreeFault(f"there is nothing to merge: the branch {record.branch} is gone, or itself")
+    if there is None:
+        return _Work(target, ours, theirs)
+    place = record.path
+    if there.run("rev-parse", "--verify", "HEAD").decode().strip() != theirs:
+        raise WorktreeFault(f"{place} has another commit checked out than the branch {record.branch} has")
+    taken = take_tree(there)
+    if left_out := [each for each in taken.left_out if each not in taken.modules]:
+        raise WorktreeFault(f"{place} has what git can't keep: {_named(left_out)}; move it away first")
+    return _Work(target, ours, theirs, taken.hash, _differences(there, theirs, taken.hash))
+
+
+def _check_committable(record: WorktreeRecord, work: _Work, message: str, identity: dict[str, str]) -> None:
+    """Raises WorktreeFault if nobody said with which message to commit, or who does."""
+    if not message:
+        how = 'commit them, or use --message "…" to have the merge commit them'
+        names = _listed(work.changed)
+        raise WorktreeFault(f"{record.path} has changes that are not committed: {names}; {how}")
+    if not identity:
+        raise WorktreeFault("git does not know who commits: set user.name and user.email")
+
+
+def _committed(
+    there: LiveRepository, record: WorktreeRecord, work: _Work, message: str, identity: dict[str, str]
+) -> str:
+    """Commit what is not committed, as it was looked at. Returns the commit."""
+    made = commit(there, work.tree, ["-p", work.theirs], message + "\n", identity)
+    _, real, _ = repository_of(Path(record.path))
+    with _IndexLock(real) as lock:
+        there.run("read-tree", work.tree, env={"GIT_INDEX_FILE": lock.fresh})
+        _move(there, record.branch, made, work.theirs, record.name)
+        lock.replace()
+    _refresh(there, real)
+    return made
 
 
 def _tip(live: Shadow, branch: str) -> str:
@@ -201,7 +310,7 @@ def _check_unchanged(place: Path, branch: str, coming: list[bytes]) -> None:
 
 
 def _merged(
-    live: LiveRepository,
+    live: Shadow,
     record: WorktreeRecord,
     target: str,
     ours: str,
@@ -425,7 +534,7 @@ def _finish_merge(home: Path) -> str:
     return f"a merge of {then['name']} in {place} was finished{stays}"
 
 
-def _listed(names: list[bytes]) -> str:
+def _listed(names: Sequence[bytes]) -> str:
     return _named([each.decode("utf-8", "replace") for each in names])
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from .changing import (
     ChangePlan,
     FileChange,
     FileState,
+    digest_of,
     directory_mode,
     others_of,
     quoted,
@@ -55,6 +57,8 @@ class Undone(Struct, frozen=True):
     """What else a person should know before agreeing."""
     refusal: str = ""
     """Why it is only done by force."""
+    digest: str = ""
+    """Of all that was shown, and of what the files have before and afterwards."""
 
 
 def chosen_of(records: list[TurnRecord], turns: int, *, redo: bool) -> list[TurnRecord]:
@@ -227,7 +231,7 @@ class PlannedUndo:
 
     def check_forced(self) -> None:
         """Raises UndoFault if it can't be done even by force."""
-        if found := others_of(self.plan_by_force()):
+        if found := others_of(self.plan_by_force):
             why = f"in the place of {named(found)} there is something else now"
             raise UndoFault(f"{why}; move it away first. Nothing was undone")
 
@@ -246,14 +250,23 @@ class PlannedUndo:
             return f"{who} worked there meanwhile and may have changed {what}, too; {how}"
         return ""
 
+    @cached_property
     def plan_by_force(self) -> ChangePlan:
-        """The plan for files as they are now, whoever changed them."""
+        """The plan for files as they are when this is first asked for, whoever changed them."""
         top = self.store.top
         changes = []
         for each in self.plan.changes:
             now = state_of(top, each.name)
             changes.append(each if now.kind == "other" else msgspec.structs.replace(each, before=now))
         return msgspec.structs.replace(self.plan, changes=changes)
+
+    def shown(self, working: Sequence[str]) -> Undone:
+        """What it does, with what speaks against it and the digest of both. Files are in that as they are
+        now: whoever agrees to overwrite a change agrees to that one."""
+        told = msgspec.structs.replace(self.told, refusal=self.refusal(working))
+        plan = self.plan_by_force
+        digest = digest_of(plan.changes, plan.made, plan.kept, plan.gone, told)
+        return msgspec.structs.replace(told, digest=digest)
 
     # --- what is said of it ---------------------------------------------------------------------------------
 

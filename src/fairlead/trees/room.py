@@ -21,9 +21,10 @@ import msgspec
 from ..system.repository import identity_of
 from ..system.settings import Settings
 from . import making
+from .changing import LOOK_AGAIN
 from .diff import SessionDiff, TreeDiff, compared, session_diff
 from .making import WorktreeFault, WorktreeLosses
-from .merging import WorktreeMerge, finish_merges, merge
+from .merging import MergePreview, WorktreeMerge, finish_merges, merge, preview
 from .records import MAX_RECORDS, WorktreeRecord, WorktreeRecords
 
 log = logging.getLogger("fairlead")
@@ -196,13 +197,18 @@ class TreeRoom:
         making.check_own(found, Path(found.path))
         return found
 
-    async def remove(self, record: WorktreeRecord, *, force: bool = False) -> WorktreeRecord:
+    async def remove(
+        self, record: WorktreeRecord, *, force: bool = False, digest: str = ""
+    ) -> WorktreeRecord:
         """Remove a worktree. What is nowhere else is a reason not to; with `force` it is kept under a ref
-        that the record names. Raises WorktreeFault."""
-        return await self._change(lambda: self._remove(record, force))
+        that the record names. With the digest of its losses, only if these are the same now. Raises
+        WorktreeFault."""
+        return await self._change(lambda: self._remove(record, force, digest))
 
-    def _remove(self, record: WorktreeRecord, force: bool) -> WorktreeRecord:
+    def _remove(self, record: WorktreeRecord, force: bool, digest: str = "") -> WorktreeRecord:
         lost = making.losses(record)
+        if digest and digest != lost.digest:
+            raise WorktreeFault(LOOK_AGAIN)
         if lost.left_out:
             what = ", ".join(lost.left_out[:5])
             raise WorktreeFault(f"{record.path} has what git can't keep: {what}; move it away first")
@@ -238,10 +244,18 @@ class TreeRoom:
         making.remove(record, is_kept=bool(record.kept))
         self.records.drop(record)
 
-    async def merge(self, record: WorktreeRecord, into: str = "", message: str = "") -> WorktreeMerge:
-        """Merge the work in a worktree into the branch that it came from, or another. Raises WorktreeFault,
-        and then that branch is as it was."""
-        return await self._change(lambda: merge(record, self._merges, into=into, message=message))
+    async def merge(
+        self, record: WorktreeRecord, into: str = "", message: str = "", digest: str = ""
+    ) -> WorktreeMerge:
+        """Merge the work in a worktree into the branch that it came from, or another. With the digest of a
+        preview, only what that showed. Raises WorktreeFault, and then that branch is as it was."""
+        return await self._change(
+            lambda: merge(record, self._merges, into=into, message=message, digest=digest)
+        )
+
+    async def merge_preview(self, record: WorktreeRecord, into: str = "", message: str = "") -> MergePreview:
+        """What merging would do. Raises WorktreeFault."""
+        return await self._look(lambda: preview(record, self._merges, into=into, message=message))
 
     def _finish(self) -> None:
         """Finish what the last daemon began, or take it back."""

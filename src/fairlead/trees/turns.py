@@ -100,6 +100,7 @@ class TurnSnapshots:
         redo: bool,
         is_dry: bool,
         force: bool,
+        digest: str = "",
         name_of: Callable[[str], str],
         working: Mapping[str, str],
     ) -> Undone:
@@ -113,6 +114,7 @@ class TurnSnapshots:
                 redo=redo,
                 is_dry=is_dry,
                 force=force,
+                digest=digest,
                 name_of=name_of,
                 working=working,
             )

@@ -19,6 +19,7 @@ import msgspec
 
 from ..system.repository import GitFault, NoRepository
 from .changing import (
+    LOOK_AGAIN,
     CarriedOut,
     ChangedMeanwhile,
     ChangePlan,
@@ -158,12 +159,13 @@ class Undoer:
         redo: bool = False,
         is_dry: bool = False,
         force: bool = False,
+        digest: str = "",
         name_of: Callable[[str], str] = str,
         working: Mapping[str, str] | None = None,
     ) -> Undone:
         """Put files back as they were before the last turns that changed any, or before the last undo. A dry
-        run only says what would be done. Raises UndoFault, which calls sessions as `name_of` says. `working`
-        has the projects of sessions that work now, by name."""
+        run only says what would be done, and its digest that nothing else is. Raises UndoFault, which calls
+        sessions as `name_of` says. `working` has the projects of sessions that work now, by name."""
         with _faults():
             self.finish()
             records = self._records.read(session)
@@ -191,13 +193,15 @@ class Undoer:
                 work.mkdir(parents=True, mode=0o700)
                 try:
                     undo = PlannedUndo(store, records, chosen, work, name_of, self._beside(store))
-                    refusal = undo.refusal(sorted(at_work))
+                    shown = undo.shown(sorted(at_work))
                     if is_dry:
-                        return msgspec.structs.replace(undo.told, refusal=refusal)
+                        return shown
+                    if digest and digest != shown.digest:
+                        raise UndoFault(LOOK_AGAIN)
                     if force:
                         undo.check_forced()
-                    elif refusal:
-                        raise UndoFault(refusal)
+                    elif shown.refusal:
+                        raise UndoFault(shown.refusal)
                     self._carry_out(session, undo, force=force)
                     return undo.told
                 except HalfDone:
@@ -231,7 +235,7 @@ class Undoer:
         return changed
 
     def _carry_out(self, session: str, undo: PlannedUndo, *, force: bool) -> None:
-        plan = undo.plan_by_force() if force else undo.plan
+        plan = undo.plan_by_force if force else undo.plan
         paths = _paths(plan)
         try:
             now = undo.store.take(paths)  # with what is overwritten

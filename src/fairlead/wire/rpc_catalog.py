@@ -136,6 +136,7 @@ PARAMS: Mapping[str, ParamType] = MappingProxyType(
         "deferred": BOOLEAN,
         "inherit": BOOLEAN,
         "dialog-id": NON_BLANK,
+        "digest": NON_BLANK,
         "direction": ANYTHING,
         "dry-run": BOOLEAN,
         "enabled": BOOLEAN,
@@ -301,22 +302,26 @@ total insertions deletions patch cut left-out
     what changed in a session's directory since it began there: commits, what is not committed and new \
 files together, or how the files of another session differ from its own; `brief` leaves out the patch \
 [beside repeatable reads]
-session_undo: / name session-id turns dry-run force redo -> session turns top files others left \
-unrecorded notes refusal
+session_undo: / name session-id turns dry-run force redo digest -> session turns top files others left \
+unrecorded notes refusal digest
     put files back as they were before the last turns that changed any, or with `redo` before the last \
-undo; a dry run only says what would be done. What somebody changed since is overwritten only with `force` \
-[beside own]
+undo; a dry run only says what would be done, and with its `digest` nothing else is. What somebody changed \
+since is overwritten only with `force` [beside own]
 worktree_add: name project / branch revision -> worktree created project notes
     a git worktree with a branch of its own for a session of this name, or the one that it has [beside]
 worktree_list: -> worktrees
     the worktrees that were made for sessions [beside repeatable reads]
-worktree_losses: name -> worktree losses changed commits ignored
+worktree_losses: name -> worktree losses changed commits ignored digest
     what removing a worktree would lose [beside repeatable reads]
-worktree_merge: name / into message -> worktree into commit files merged
+worktree_merge_preview: name / into message -> worktree into commits ahead uncommitted files total \
+insertions deletions refusal digest
+    what a merge would do, and the reason why it would be refused [beside repeatable reads]
+worktree_merge: name / into message digest -> worktree into commit files merged
     merge what a session did in its worktree into the branch it came from; with a message, commit first what \
-is not committed [beside]
-worktree_remove: name / force -> worktree kept
-    remove a worktree; if work in it is nowhere else, only with `force`, and it is kept under a ref [beside]
+is not committed; with the `digest` of a preview, only what that showed [beside]
+worktree_remove: name / force digest -> worktree kept
+    remove a worktree; if work in it is nowhere else, only with `force`, and it is kept under a ref; with \
+the `digest` of its losses only if these are still the same [beside]
 verify_target: / name session-id -> session-id kind socket project file model line turns
     where a session's verifiers connect [beside reads]
 verify_reports: / session-id limit hosts -> reports hosts

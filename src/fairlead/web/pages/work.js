@@ -1,6 +1,7 @@
 // What a person does with a session's work from the page: put files back as they were before its last turns, take that
 // back, and merge its worktree. Everything that will happen is listed first; the button is there once the end of the
-// list has been seen, and what has changed since it was shown is shown again instead of done.
+// list has been seen. What is agreed to is named by the digest of the look: the daemon refuses if anything that it
+// covers is different by then, and the new list is shown.
 
 import { op } from "./api.js";
 import { button, el, fill } from "./dom.js";
@@ -10,20 +11,19 @@ import { counted, place, visible } from "./words.js";
 const SIGNS = { restore: "~", remove: "−", create: "+" };
 const WORDS = { restore: "is put back", remove: "is removed", create: "is made again" };
 
-// A dialog whose list is `look()`'s, {rows, notes, refusal, ask, mark}; `act()` does it. `options` are made by the
-// caller, and look again when they change.
+// A dialog whose list is `look()`'s, {rows, notes, refusal, ask, act}; `act()` does what was shown, and nothing else.
+// `options` are made by the caller, and look again when they change.
 class Preview {
   #list = el("div.preview-list", { tabindex: "0", role: "region", "aria-label": "What will happen" });
   #fault = el("p.warning", { role: "alert" });
   #button;
   #dialog;
-  #mark = "";
+  #found = null;
   #turn = 0;
   #observer = new IntersectionObserver((entries) => this.#seen(entries), { root: this.#list });
 
-  constructor(title, options, { look, act }) {
+  constructor(title, options, look) {
     this.look = look;
-    this.act = act;
     this.#button = el("button.primary", { type: "submit", disabled: true }, "…");
     const form = el(
       "form",
@@ -44,10 +44,11 @@ class Preview {
   async show(why = "") {
     const turn = (this.#turn += 1);
     this.#button.disabled = true;
+    this.#observer.disconnect();
     fill(this.#fault, why);
     try {
       const found = await this.look();
-      if (turn === this.#turn) this.#draw(found);
+      if (turn === this.#turn) this.#draw(found, why);
     } catch (refused) {
       if (turn !== this.#turn) return;
       fill(this.#list);
@@ -56,14 +57,13 @@ class Preview {
     }
   }
 
-  #draw(found) {
-    this.#mark = found.mark;
-    this.#observer.disconnect();
+  #draw(found, why) {
+    this.#found = found;
     const end = el("p.preview-end");
     fill(this.#list, el("ul.rows", found.rows), found.notes.map((each) => el("p.dim", visible(each))), end);
     fill(this.#button, found.ask);
     this.#list.scrollTop = 0;
-    if (found.refusal) fill(this.#fault, `It would be refused: ${visible(found.refusal)}`);
+    if (found.refusal) fill(this.#fault, [why, `It would be refused: ${visible(found.refusal)}`].filter(Boolean).join(" "));
     else if (found.rows.length) this.#observer.observe(end);
   }
 
@@ -75,11 +75,10 @@ class Preview {
     if (this.#button.disabled) return;
     this.#button.disabled = true;
     try {
-      if ((await this.look()).mark !== this.#mark) return this.show("It has changed meanwhile: look again.");
-      note(await this.act());
+      note(await this.#found.act());
       this.#dialog.close();
     } catch (refused) {
-      fill(this.#fault, visible(refused.message));
+      this.show(visible(refused.message)); // as it is now: the look was another, or it can't be done
     }
   }
 }
@@ -97,28 +96,27 @@ export function undoDialog(row, done) {
     el("label.check", force, "also what somebody changed since"),
   );
   const given = () => ({ session_id: row.id, turns: Math.max(1, Math.min(100, Number(turns.value) || 1)), redo: redo.checked });
-  const preview = new Preview("Put files back", options, {
-    async look() {
-      const told = await op("session_undo", { ...given(), dry_run: true });
-      const files = counted(told.files.length, "file");
-      return {
-        rows: told.files.map((each) => undoRow(each, told.top)),
-        notes: [
-          told.left.length > 0 && `ignored by git before, and left: ${told.left.join(", ")}`,
-          told.unrecorded.length > 0 && `changed, not recorded, and left: ${told.unrecorded.join(", ")}`,
-          ...told.notes,
-          told.others.length > 0 && `worked there meanwhile: ${told.others.join(", ")}`,
-        ].filter(Boolean),
-        refusal: force.checked ? "" : told.refusal,
-        ask: redo.checked ? `Take back, ${files}` : `Put back ${files} of ${counted(told.turns.length, "turn")}`,
-        mark: JSON.stringify([told.turns, told.files, told.left, told.unrecorded, told.top]),
-      };
-    },
-    async act() {
-      const told = await op("session_undo", { ...given(), force: force.checked });
-      done();
-      return `${counted(told.files.length, "file")} in ${place(told.top)}: done.`;
-    },
+  const preview = new Preview("Put files back", options, async () => {
+    const asked = { ...given(), force: force.checked };
+    const told = await op("session_undo", { ...asked, force: false, dry_run: true });
+    const files = counted(told.files.length, "file");
+    return {
+      rows: told.files.map((each) => undoRow(each, told.top)),
+      notes: [
+        told.left.length > 0 && `ignored by git before, and left: ${told.left.join(", ")}`,
+        told.unrecorded.length > 0 && `changed, not recorded, and left: ${told.unrecorded.join(", ")}`,
+        ...told.notes,
+        told.others.length > 0 && `worked there meanwhile: ${told.others.join(", ")}`,
+        asked.force && told.refusal && `done all the same: ${told.refusal}`,
+      ].filter(Boolean),
+      refusal: asked.force ? "" : told.refusal,
+      ask: asked.redo ? `Take back, ${files}` : `Put back ${files} of ${counted(told.turns.length, "turn")}`,
+      async act() {
+        await op("session_undo", { ...asked, digest: told.digest });
+        done();
+        return `${files} in ${place(told.top)}: done.`;
+      },
+    };
   });
 }
 
@@ -138,30 +136,27 @@ export function mergeDialog(row, done) {
   const into = el("input.mono", { value: row.worktree.into ?? "", autocomplete: "off", spellcheck: "false", onchange: () => preview.show() });
   const message = el("input", { autocomplete: "off", placeholder: "what is not committed is committed with this", onchange: () => preview.show() });
   const options = el("div.preview-options", el("label.field", el("span", "Into the branch"), into), el("label.field", el("span", "Message"), message));
-  const preview = new Preview(`Merge ${visible(row.worktree.branch)}`, options, {
-    async look() {
-      const [lost, diff] = await Promise.all([op("worktree_losses", { name: row.id }), op("session_diff", { session_id: row.id, brief: true })]);
-      if (lost.worktree.path !== row.worktree.path) throw new Error("this session has another worktree now");
-      const needs = lost.changed.length > 0 && !message.value.trim();
-      const [open, shown] = [new Set(lost.changed), new Set(diff.files.map((each) => each.path))];
-      const more = diff.total - diff.files.length;
-      return {
-        rows: [
-          diff.commits.map((each) => el("li", el("span.sign", "●"), el("code", visible(each.id.slice(0, 10))), visible(each.subject))),
-          diff.files.map((each) => el("li", el("span.sign", "~"), el("code", visible(each.path)), el("span.dim", visible(each.status)), open.has(each.path) && el("span.warning", "not committed"))),
-          lost.changed.filter((each) => !shown.has(each)).map((each) => el("li", el("span.sign", "+"), el("code", visible(each)), el("span.warning", "not committed"))),
-        ].flat(),
-        notes: [more > 0 && `and ${counted(more, "file")} more`, `${diff.insertions} lines come, ${diff.deletions} go`].filter(Boolean),
-        refusal: needs ? "there are changes that are not committed; give a message" : "",
-        ask: `Merge into ${visible(into.value || row.worktree.into)}`,
-        mark: JSON.stringify([lost.changed, lost.commits, diff.files, diff.commits, into.value, message.value]),
-      };
-    },
-    async act() {
-      const text = message.value.trim();
-      const made = await op("worktree_merge", { name: row.id, ...(into.value.trim() ? { into: into.value.trim() } : {}), ...(text ? { message: text } : {}) });
-      done();
-      return made.merged ? `Merged into ${made.into}: ${counted(made.files, "file")} changed.` : `Nothing to merge: ${made.into} has all of it.`;
-    },
+  const preview = new Preview(`Merge ${visible(row.worktree.branch)}`, options, async () => {
+    const [branch, text] = [into.value.trim(), message.value.trim()];
+    const asked = { name: row.id, ...(branch ? { into: branch } : {}), ...(text ? { message: text } : {}) };
+    const would = await op("worktree_merge_preview", asked);
+    if (would.worktree.path !== row.worktree.path) throw new Error("this session has another worktree now");
+    const open = new Set(would.uncommitted);
+    const more = [counted(would.total - would.files.length, "file"), counted(would.ahead - would.commits.length, "commit")];
+    const isWhole = would.total === would.files.length && would.ahead === would.commits.length;
+    return {
+      rows: [
+        would.commits.map((each) => el("li", el("span.sign", "●"), el("code", visible(each.id.slice(0, 10))), visible(each.subject))),
+        would.files.map((each) => el("li", el("span.sign", "~"), el("code", visible(each.path)), el("span.dim", visible(each.status)), open.has(each.path) && el("span.warning", "not committed"))),
+      ].flat(),
+      notes: [`${would.insertions} lines come, ${would.deletions} go`],
+      refusal: would.refusal || (isWhole ? "" : `there are ${more.join(" and ")} more than can be looked at here; use fairlead worktree merge`),
+      ask: `Merge into ${visible(would.into)}`,
+      async act() {
+        const made = await op("worktree_merge", { ...asked, digest: would.digest });
+        done();
+        return made.merged ? `Merged into ${made.into}: ${counted(made.files, "file")} changed.` : `Nothing to merge: ${made.into} has all of it.`;
+      },
+    };
   });
 }

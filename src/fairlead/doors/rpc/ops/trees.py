@@ -70,6 +70,7 @@ class TreeOps:
         dry_run: bool = False,
         force: bool = False,
         redo: bool = False,
+        digest: str = "",
     ) -> Data:
         if force:
             _check_person("undo what others changed")
@@ -83,6 +84,7 @@ class TreeOps:
             redo=redo,
             is_dry=dry_run,
             force=force,
+            digest=digest,
             name_of=lambda id: names.get(id) or self._directory.name_of(id) or id,
             working=working,
         )
@@ -96,6 +98,7 @@ class TreeOps:
             unrecorded=list(undone.unrecorded),
             notes=list(undone.notes),
             refusal=undone.refusal or None,
+            digest=undone.digest or None,
         )
 
     async def _undone(self, call: Call, name: str, *, is_dry: bool) -> tuple[str, Data]:
@@ -155,19 +158,38 @@ class TreeOps:
             changed=list(lost.changed[:MAX_CHANGED]),
             commits=lost.commits,
             ignored=lost.ignored,
+            digest=lost.digest,
         )
 
     @op
-    async def worktree_merge(self, name: str, into: str = "", message: str = "") -> Data:
+    async def worktree_merge_preview(self, name: str, into: str = "", message: str = "") -> Data:
+        record = await self._record(name)
+        would = await self._trees.merge_preview(record, into, message)
+        return fields(
+            worktree=_row(record),
+            into=would.into,
+            commits=[plain(msgspec.to_builtins(each)) for each in would.commits],
+            ahead=would.ahead,
+            uncommitted=list(would.uncommitted),
+            files=[_known(msgspec.structs.asdict(each)) for each in would.files],
+            total=would.total,
+            insertions=would.insertions,
+            deletions=would.deletions,
+            refusal=would.refusal or None,
+            digest=would.digest,
+        )
+
+    @op
+    async def worktree_merge(self, name: str, into: str = "", message: str = "", digest: str = "") -> Data:
         _check_person("merge the work of a session")
         record = await self._record(name)
-        came = await self._trees.merge(record, into, message)
+        came = await self._trees.merge(record, into, message, digest)
         return fields(
             worktree=_row(record), into=came.into, commit=came.commit, files=came.files, merged=came.is_merged
         )
 
     @op
-    async def worktree_remove(self, name: str, force: bool = False) -> Data:
+    async def worktree_remove(self, name: str, force: bool = False, digest: str = "") -> Data:
         _check_person("remove a worktree")
         record = await self._record(name)
         for each in await self._directory.list(brief=True):
@@ -177,7 +199,7 @@ class TreeOps:
                     f"{each.name} is {each.state} in {record.path}; `fairlead stop {quote(each.name)}` first"
                 )
                 raise OpError(ErrorCode.SESSION_NOT_IDLE, why)
-        removed = await self._trees.remove(record, force=force)
+        removed = await self._trees.remove(record, force=force, digest=digest)
         return fields(worktree=_row(removed), kept=removed.kept or None)
 
     async def _record(self, name: str) -> WorktreeRecord:
