@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import ssl
 import subprocess
@@ -187,3 +188,18 @@ def test_beyond_this_machine_it_is_said_what_is_missing() -> None:
     behind = listening_at("127.0.0.1:7433", origin="https://laptop.example.ts.net")
     assert behind.origins(7433) >= {"https://laptop.example.ts.net", "http://127.0.0.1:7433"}
     assert behind.base(7433) == "https://laptop.example.ts.net"
+
+
+def test_metrics_have_those_of_the_fleet_while_its_process_runs(
+    console: ConsoleHosting, browser: Browser
+) -> None:
+    written = Path(console.hosting.environment["XDG_RUNTIME_DIR"], "fairlead/fleet.prom")
+    line = 'fairlead_fleet_host_lag{host="workbox"} 3'
+    assert line not in browser.ask("GET", "/metrics").body.decode()
+    try:
+        written.write_text(f"{line}\n")
+        assert line in browser.ask("GET", "/metrics").body.decode().splitlines()
+        os.utime(written, (1, 1))  # nobody has written it for long
+        assert line not in browser.ask("GET", "/metrics").body.decode()
+    finally:
+        written.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from .app import App
 
 MAX_LABEL = 60
+FLEET_SECONDS = 30.0
+"""Seconds after which the fleet's metrics are those of a process that has ended."""
+MAX_FLEET = 2 * 1024 * 1024
+"""Bytes of them."""
 
 
 def _quoted(text: str) -> str:
@@ -83,4 +88,15 @@ async def metrics(app: App) -> str:
         *_family("web_errors_total", "counter", "requests that failed by our own fault", [({}, app.errors)]),
         *_family("web_uptime_seconds", "gauge", "since the start", [({}, time.time() - app.started_at)]),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _of_fleet(hub.settings.runtime_dir)
+
+
+def _of_fleet(runtime_dir: str) -> str:
+    """What the fleet's process has written down, while it runs: it does so every few seconds."""
+    try:
+        with open(f"{runtime_dir}/fleet.prom", encoding="utf-8") as file:
+            if time.time() - os.fstat(file.fileno()).st_mtime > FLEET_SECONDS:
+                return ""
+            return file.read(MAX_FLEET)
+    except (OSError, UnicodeDecodeError):
+        return ""
