@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from ...client.calls import OpenedAgent
-from ...client.connection import READ_SIZE
+from ...client.connection import READ_SIZE, named_via
 from ...client.following import AgentSubscription, Answered
 from ...client.hosts.looking import Looking
 from ...client.launch import reached
@@ -34,7 +34,7 @@ class ChatLink:
 
     def __init__(self, agent: Agent | OpenedAgent, settings: Settings, via: str) -> None:
         """`via` is what the daemon is told of who answers here."""
-        self.via = via
+        self.via = via = named_via(via, settings)
         self._lends_keys = not settings.host
         self.following = _followed(agent, via, lends_keys=self._lends_keys)
         self.connection: socket.socket | None = None
