@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.client.calls import RequestError
+from fairlead.client.calls import RequestError, plain
 from fairlead.client.connection import DaemonConnection
 from fairlead.formats.edn import loads
 from fairlead.hosts import limits, rows
@@ -139,3 +139,27 @@ def test_what_this_version_does_not_know_of_a_row_is_kept_if_it_is_plain() -> No
     assert row is not None
     assert row["new_thing"] == 5
     assert not {"deep", "bad key", "host"} & row.keys()
+
+
+@pytest.mark.parametrize("moment", ["##NaN", "##Inf", "-1", "1e300"])
+def test_a_time_that_is_none_is_not_known(moment: str) -> None:
+    known = ':id "a" :kind "k" :name "n" :project "/" :state "s"'
+    row = rows.session_row(loads(f"{{{known} :idle {moment} :activity {{:since {moment}}}}}"))
+    assert row is not None
+    assert (row["idle"], row["activity"]["since"]) == (None, None)
+    asked = rows.question_row(loads(f'{{:token "t" :kind "k" :title "" :summary "" :asked-at {moment}}}'))
+    assert asked is not None
+    assert asked["asked_at"] is None
+
+
+def test_many_rows_are_written_once_and_as_anybody_reads_them() -> None:
+    found = rows.session_rows(
+        [{"id": f"s{n}", "kind": "k", "name": "n \x1b[2J", "project": "/", "state": "s"} for n in range(3)]
+    )
+    texts = rows.session_texts("box", found)
+    again = plain(loads(f"{texts['s1'].text}, :idle nil}}"))
+    assert (again["id"], again["host"], again["name"]) == ("box:s1", "box", "n \x1b[2J")
+    question = {"token": "t", "kind": "k", "title": "", "summary": "", "session_id": "s1"}
+    [text] = rows.question_texts("box", rows.question_rows([question]))
+    asked = plain(loads(f"{text}}}"))
+    assert (asked["token"], asked["session_id"]) == ("box:t", "box:s1")

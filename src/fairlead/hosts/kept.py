@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,13 @@ class KeptHost(Struct, omit_defaults=True):
     questions: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
+class KeptTexts(NamedTuple):
+    """The same as it is written for those who ask."""
+
+    sessions: dict[str, rows.RowText]
+    questions: list[str]
+
+
 class KeptHosts:
     """A directory with a file for each host. All of it may block: call it in a thread."""
 
@@ -37,6 +44,14 @@ class KeptHosts:
 
     def _path(self, host: str) -> str:
         return f"{self._directory}/{host}.json"
+
+    def load_texts(self, host: str) -> tuple[KeptHost, KeptTexts]:
+        """What was known of it, and as it is written."""
+        known = self.load(host)
+        sessions = {each["id"]: each for each in known.sessions}
+        questions = {each["token"]: each for each in known.questions}
+        texts = KeptTexts(rows.session_texts(host, sessions), rows.question_texts(host, questions))
+        return known, texts
 
     def load(self, host: str) -> KeptHost:
         """What was known of it; nothing if that can't be read."""

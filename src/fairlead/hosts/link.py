@@ -27,7 +27,7 @@ from ..wire.rpc_catalog import TOPICS
 from . import limits, rows
 from .budget import SaysTooMuch
 from .connection import FarAnswer, FarConnection
-from .kept import KeptHost
+from .kept import KeptHost, KeptTexts
 
 log = logging.getLogger("fairlead")
 
@@ -54,6 +54,7 @@ class HostLink:
         told: Callable[[HostLink, str, dict[Any, Any]], None],
         changed: Callable[[HostLink, bool], None],
         kept: KeptHost,
+        kept_texts: KeptTexts,
     ) -> None:
         self.name = name
         self.how = how
@@ -74,8 +75,9 @@ class HostLink:
         self._open = open
         self._told = told
         self._changed = changed
-        self._texts: dict[str, tuple[str, float | None]] = {}  # rows as they are written, and their idle time
-        self._listed_at = time.monotonic()
+        self._texts = dict(kept_texts.sessions)  # as they are written; those that changed are not there
+        self._question_texts = list(kept_texts.questions)
+        self._listed_at = time.monotonic() - max(0.0, time.time() - (kept.seen_at or time.time()))
         self._row_at: dict[str, float] = {}
         self._stale: set[str] = set()
         self._is_list_stale = False
@@ -139,28 +141,21 @@ class HostLink:
                 continue
             known = self._texts.get(id)
             if known is None:
-                named = {**row, "id": f"{self.name}:{id}", "host": self.name}
-                for key in ("tool_of", "started_by"):
-                    if named.get(key):
-                        named[key] = f"{self.name}:{named[key]}"
-                idle = named.pop("idle", None)
-                known = self._texts[id] = rows.text_of(named)[:-1], idle
-            text, idle = known
-            idle = None if idle is None else idle + now - self._row_at.get(id, self._listed_at)
-            away = "" if self.is_here else ", :away true"
-            found.append(f"{text}, :idle {'nil' if idle is None else f'{idle:.3f}'}{away}}}")
+                known = self._texts[id] = rows.session_text(self.name, row)
+            idle = known.idle
+            if idle is not None:
+                idle += max(0.0, now - self._row_at.get(id, self._listed_at))
+            shown = "nil" if idle is None else f"{idle:.3f}"
+            found.append(f"{known.text}, :idle {shown}{self._away}}}")
         return found
 
-    def question_rows(self) -> list[dict[Any, Any]]:
+    def question_texts(self) -> list[str]:
         """Its questions, the same way."""
-        away = {} if self.is_here else {"away": True}
-        found = []
-        for row in self.questions.values():
-            named = {**row, "token": f"{self.name}:{row['token']}", "host": self.name, **away}
-            if row["session_id"]:
-                named["session_id"] = f"{self.name}:{row['session_id']}"
-            found.append(rows.fields_of(named))
-        return found
+        return [f"{text}{self._away}}}" for text in self._question_texts]
+
+    @property
+    def _away(self) -> str:
+        return "" if self.is_here else ", :away true"
 
     async def reports(self, limit: int) -> list[dict[Any, Any]]:
         """What verifiers said there last, named likewise. It is not kept: nothing of a host that is away, or
@@ -331,13 +326,20 @@ class HostLink:
         began = time.monotonic()
         answer = await connection.ask("session_list")
         self.latency = self.latency or time.monotonic() - began
-        found = await _in_thread(rows.session_rows, _of(answer, "sessions"))
+        found, texts = await _in_thread(self._read_sessions, _of(answer, "sessions"))
         self._list_not_before = time.monotonic() + limits.LIST_SHARE * (time.monotonic() - began)
         self._listed_at = time.monotonic()
         self._row_at.clear()
-        self._texts.clear()
-        self.sessions = found
+        self.sessions, self._texts = found, texts
         self._seen()
+
+    def _read_sessions(self, said: Any) -> tuple[dict[str, rows.Row], dict[str, rows.RowText]]:
+        found = rows.session_rows(said)
+        return found, rows.session_texts(self.name, found)
+
+    def _read_questions(self, said: Any) -> tuple[dict[str, rows.Row], list[str]]:
+        found = rows.question_rows(said)
+        return found, rows.question_texts(self.name, found)
 
     async def _ask_session(self, connection: FarConnection, id: str) -> bool:
         """Ask for one session. True if something of it is new."""
@@ -366,9 +368,9 @@ class HostLink:
         """Ask for all questions. True if they are others now."""
         self._are_questions_stale = False
         answer = await connection.ask("approvals")
-        found = await _in_thread(rows.question_rows, _of(answer, "approvals"))
+        found, texts = await _in_thread(self._read_questions, _of(answer, "approvals"))
         is_new: bool = found != self.questions
-        self.questions = found
+        self.questions, self._question_texts = found, texts
         self._seen()
         return is_new
 

@@ -70,7 +70,7 @@ class HostsRoom:
                 self._soon(self._start(name, how))
 
     async def _start(self, name: str, how: Any) -> None:
-        kept = await asyncio.to_thread(self._kept.load, name)
+        kept, texts = await asyncio.to_thread(self._kept.load_texts, name)
         if self._wanted.get(name) != how or self._is_closed:
             return
         kind = FLEET if how == FLEET else "command" if getattr(how, "command", ()) else "ssh"
@@ -82,6 +82,7 @@ class HostsRoom:
             lambda link, topic, data: self._tell(topic, data),
             self._changed,
             kept,
+            texts,
         )
 
     async def _end(self, name: str, *, is_gone: bool) -> None:
@@ -146,7 +147,7 @@ class HostsRoom:
         return [Verbatim(text) for link in self._in_order for text in link.session_texts(kind, now)]
 
     def questions(self) -> Sequence[Any]:
-        return [row for link in self._in_order for row in link.question_rows()]
+        return [Verbatim(text) for link in self._in_order for text in link.question_texts()]
 
     async def reports(self, limit: int) -> Sequence[Any]:
         lists = await asyncio.gather(*(link.reports(limit) for link in self._in_order))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -24,8 +24,17 @@ Row = dict[str, Any]
 
 _KEY = re.compile(r"[a-z][a-z0-9_?-]{0,60}")
 _MAX_KEYS = 64
+LAST_MOMENT = 32_503_680_000.0
+"""The year 3000: what is said to be later is no time."""
 MAX_ID = 512
 """How many characters the id or name of a session or a question may have."""
+
+
+class RowText(NamedTuple):
+    """A session as it is written, without its last bracket, and for how long nothing had happened in it."""
+
+    text: str
+    idle: float | None
 
 
 class FarEvidence(Struct, omit_defaults=True):
@@ -164,6 +173,8 @@ def session_row(said: Any) -> Row | None:
         return None
     if not known.id or len(known.id) > MAX_ID or len(known.name) > MAX_ID:
         return None
+    known.started_at, known.activity.since = _moment(known.started_at), _moment(known.activity.since)
+    known.idle = _moment(known.idle)
     row: Row = msgspec.to_builtins(known)
     for key, value in given.items():
         if len(row) >= _MAX_KEYS:
@@ -173,6 +184,11 @@ def session_row(said: Any) -> Row | None:
     row.pop("host", None)
     row.pop("away", None)
     return row if len(str(row)) <= limits.MAX_ROW else _shortened(row)
+
+
+def _moment(seconds: float | None) -> float | None:
+    """A time, or a span, that can be reckoned with and shown; None if it is none."""
+    return seconds if seconds is not None and 0 <= seconds < LAST_MOMENT else None
 
 
 def _shortened(row: Row) -> Row | None:
@@ -227,6 +243,7 @@ def question_row(said: Any) -> Row | None:
         return None
     if not known.token or len(known.token) > MAX_ID or len(known.session_id or "") > MAX_ID:
         return None
+    known.asked_at = _moment(known.asked_at)
     row: Row = msgspec.to_builtins(known)
     return row
 
@@ -240,7 +257,7 @@ def report_rows(said: Any, limit: int) -> list[Row]:
         except (msgspec.ValidationError, RecursionError, AttributeError):
             continue
         row: Row = msgspec.to_builtins(known)
-        if len(str(row)) <= limits.MAX_ROW:
+        if len(str(row)) <= limits.MAX_ROW and _moment(known.time) is not None:
             found.append(row)
     return found
 
@@ -271,6 +288,32 @@ def _field(value: Any) -> Any:
 def text_of(row: Mapping[str, Any]) -> str:
     """The same as it is written."""
     return edn.dumps(fields_of(row), dialect=edn.PLAIN)
+
+
+def session_text(host: str, row: Row) -> RowText:
+    """A session as it is written among those of all hosts, but for what changes all the time."""
+    named = {**row, "id": f"{host}:{row['id']}", "host": host}
+    for key in ("tool_of", "started_by"):
+        if named.get(key):
+            named[key] = f"{host}:{named[key]}"
+    idle = named.pop("idle", None)
+    return RowText(text_of(named)[:-1], idle)
+
+
+def session_texts(host: str, found: Mapping[str, Row]) -> dict[str, RowText]:
+    """All of them. Of many that takes long: call it in a thread."""
+    return {id: session_text(host, row) for id, row in found.items()}
+
+
+def question_texts(host: str, found: Mapping[str, Row]) -> list[str]:
+    """Questions, the same way, without their last bracket."""
+    texts = []
+    for row in found.values():
+        named = {**row, "token": f"{host}:{row['token']}", "host": host}
+        if row["session_id"]:
+            named["session_id"] = f"{host}:{row['session_id']}"
+        texts.append(text_of(named)[:-1])
+    return texts
 
 
 # --- events -----------------------------------------------------------------------------------------------
