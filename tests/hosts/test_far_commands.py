@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 import fairlead
 from fairlead.cli import COMMANDS, command_of
 from fairlead.client.calls import RequestError
+from fairlead.client.hosts.dial import dial
+from fairlead.system.settings import Settings
 from tests.client.persons import Person
 from tests.hosting import WAIT, is_alive
 from tests.hosts.far_host import FarHost, NearHost, descendants
@@ -106,6 +109,39 @@ def test_following_goes_on_when_the_far_daemon_is_killed(near: NearHost, far: Fa
     far.run("stop", "work")
     assert following.wait(WAIT) == 0
     following.stdout.close()
+
+
+def test_following_goes_on_when_the_line_was_away(near: NearHost, far: FarHost, work: str) -> None:
+    following = subprocess.Popen(
+        [*near.command, "logs", "-f", work],
+        env=near.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    assert following.stdout.readline() == "ready\n"
+    far.stop_sshd()
+    try:
+        far.run("send", "work", "meanwhile", "-k", "Enter")
+        refused = near.run("screen", work, check=False)  # so that a try of the other has failed as well
+        assert "workbox is away" in refused.stderr
+    finally:
+        far.start_sshd()
+    assert following.stdout.readline() == "got meanwhile\n"
+    far.run("stop", "work")
+    assert following.wait(WAIT) == 0
+    following.stdout.close()
+
+
+def test_who_has_no_hosts_pays_nothing_for_them(near: NearHost) -> None:
+    code = (
+        "import sys; from fairlead.cli import main; main(['ls']); "
+        "print([name for name in sys.modules if 'hosts' in name or name == 'subprocess'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=near.environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_an_agent_there_is_prompted(near: NearHost, far: FarHost, garden: str) -> None:
@@ -299,3 +335,26 @@ def test_connections_are_shared_and_leave_no_process_behind(near: NearHost, far:
     assert len(serving) <= 3  # one connection, whatever was asked over it
     # but for those that the daemon here keeps
     far.until(lambda: sum(_says(pid, b"python\0-m\0fairlead\0link\0") for pid in descendants(top)) <= 2)
+
+
+def test_more_links_than_one_connection_carries_are_made(near: NearHost, far: FarHost) -> None:
+    """sshd lets a connection have ten; ssh makes another one for the next."""
+    settings = Settings(near.environment, host="workbox")
+    links = [dial("workbox", ["control"], settings) for _ in range(13)]
+    for link in links:
+        assert link is not None
+        link.sendall(b"\n")
+        assert b"empty frame" in link.recv(4096)
+        link.close()
+
+
+def test_the_client_of_keepty_is_of_this_host(near: NearHost, far: FarHost) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead.cli.keepty", "list"],
+        env=near.environment | {"FAIRLEAD_HOST": "nohost"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WAIT,
+    )
+    assert "nohost" not in done.stderr

@@ -77,7 +77,9 @@ class Chooser:
             words = _without_on(words)
         self._is_settled = True
         places.chosen_host = host
-        if host:
+        if not host:
+            self._stay()
+        else:
             runs_there = any(values[name] for name in command.there_with)
             self._go(host, "there" if runs_there else command.far, command, words, replaced)
 
@@ -116,10 +118,15 @@ class Chooser:
         if far == "there":
             raise RunThere(host, [command.name, *_without_host(words, replaced)])
         if self._given is None and not replaced:  # FAIRLEAD_HOST is not for what has no other host
-            places.chosen_host = ""
+            self._stay()
             return
         why = far.partition(": ")[2] or "it is for this host only"
         raise Failure(f"not with another host: {why}")
+
+    def _stay(self) -> None:
+        """It is for this host, whatever FAIRLEAD_HOST says; and so is what it starts."""
+        places.chosen_host = ""
+        os.environ.pop(HOST_VARIABLE, None)
 
     def run(self, main: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
         """Run a command, host by host if it is for several."""

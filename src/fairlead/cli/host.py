@@ -166,7 +166,7 @@ def _list(options: Any, settings: Settings) -> int:
 
 
 def _remove(options: Any, settings: Settings) -> int:
-    from ..client.hosts import ssh, table
+    from ..client.hosts import check, ssh, table
 
     for name in options.names:
         _must_be_known(name, settings)
@@ -174,6 +174,7 @@ def _remove(options: Any, settings: Settings) -> int:
         if gone is None:
             raise Failure(f"{name} is a host of the fleet; `fairlead fleet` has its hosts")
         ssh.end_shared(settings, gone)
+        check.forget_seen(settings, name)
         print(f"{name} is removed; its sessions keep running there", file=sys.stderr)
     return 0
 

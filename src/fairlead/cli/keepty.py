@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cut = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:cut])
     command = words[cut + 1 :]
+    configuration.chosen_host = ""  # keepty knows no other hosts
     configuration.unread = lambda why: print(f"Warning: {why}", file=sys.stderr)
     try:
         if len(command) == 1 and " " in command[0]:

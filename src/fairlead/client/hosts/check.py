@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -93,6 +94,12 @@ def note_seen(settings: Settings, name: str) -> None:
         os.utime(path)
     except (OSError, SettingError):  # then it is not known
         pass
+
+
+def forget_seen(settings: Settings, name: str) -> None:
+    """The host is no longer known here."""
+    with contextlib.suppress(OSError):
+        os.unlink(_seen_path(settings, name))
 
 
 def last_seen(settings: Settings, name: str) -> float | None:
