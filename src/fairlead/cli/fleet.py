@@ -71,7 +71,6 @@ COMMAND = Command(
         ("fairlead fleet creds machine workbox --out workbox.creds", "let a machine join, as workbox alone"),
         ("fairlead fleet revoke workbox", "and not any more, from now on"),
         ("fairlead fleet join tls://hub.example.org:4222 --creds workbox.creds --ca ca.pem", "on workbox"),
-        ("fairlead fleet status", "which hosts there are, and how they are"),
     ),
     far="here: it is about the fleet that this host belongs to",
 )

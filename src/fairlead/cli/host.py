@@ -57,7 +57,6 @@ COMMAND = Command(
         ("fairlead host add workbox", "a host that your ssh knows as workbox"),
         ("fairlead host add gpu me@203.0.113.7", "a user and an address"),
         ("fairlead host add box --command 'docker exec -i box fairlead'", "a container"),
-        ("fairlead host ls", "which hosts there are, and how they are"),
         ("fairlead attach workbox:work", "the session work on workbox"),
         ("fairlead -H workbox ls", "the sessions there"),
     ),
