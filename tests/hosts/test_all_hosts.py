@@ -52,6 +52,11 @@ def test_a_host_that_was_just_added_is_in_the_first_list(far: FarHost) -> None:
     try:
         new.add("workbox", far)
         assert "theirs" in new.run("ls", "--all").stdout
+        new.run("daemon", "restart")  # what it writes down when it ends
+        kept = new.log_path.parent / "hosts/workbox.json"
+        new.until(kept.exists)
+        new.run("host", "rm", "workbox")
+        new.until(lambda: not kept.exists())  # the link has ended, though nobody lists hosts
     finally:
         new.close()
     far.run("stop", "theirs")

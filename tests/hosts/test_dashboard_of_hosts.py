@@ -59,6 +59,26 @@ def test_a_question_of_another_host_is_answered_after_all_of_it_was_shown(
     assert far.ask("approvals")["approvals"] == []
 
 
+def test_an_agent_of_another_host_is_prompted(near: NearHost, far: FarHost, tmp_path: Path) -> None:
+    id = far.ask("open_session", name="ivy", cwd=str(tmp_path))["session_id"]
+
+    async def scenario() -> None:
+        async with driven((120, 24)) as seen:
+            await seen.until("workbox:ivy")
+            await seen.press("slash")
+            await seen.type("ivy")
+            await seen.press("enter")
+            await seen.until("1 shown")
+            await seen.press("p")
+            await seen.until("Prompt to workbox:ivy")
+            await seen.type("list")
+            await seen.press("enter")
+            await seen.until("workbox:ivy: done", "> list")
+
+    run(scenario)
+    assert "list" in str(far.ask("session_lines", session_id=id)["lines"])
+
+
 def test_a_host_that_is_away_is_said_and_its_sessions_stay(near: NearHost, far: FarHost) -> None:
     far.start("stays", "exec sleep 1000")
 

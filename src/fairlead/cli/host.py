@@ -105,8 +105,10 @@ def _add(options: Any, settings: Settings) -> int:
         raise Failure(f"{name} is {known.shown} already; `fairlead host rm {name}` first, or use --yes")
     table.add(settings, host)
     if options.no_check:
+        _tell_daemon(settings)
         return 0
     checked = _tried([name], settings)[0]
+    _tell_daemon(settings)
     if options.json:
         _print_json([checked])
     else:
@@ -175,7 +177,21 @@ def _remove(options: Any, settings: Settings) -> int:
         ssh.end_shared(settings, gone)
         check.forget_seen(settings, name)
         print(f"{name} is removed; its sessions keep running there", file=sys.stderr)
+    _tell_daemon(settings)
     return 0
+
+
+def _tell_daemon(settings: Settings) -> None:
+    """Let the daemon here see which hosts there are now, if it runs: it keeps a link to each."""
+    import contextlib
+
+    from ..client.connection import DaemonConnection, RequestError
+
+    with (
+        contextlib.suppress(ConnectionError, TimeoutError, OSError, RequestError),
+        DaemonConnection(settings, start=False) as control,
+    ):
+        control.ask("host_check")
 
 
 def _install(options: Any, settings: Settings) -> int:
