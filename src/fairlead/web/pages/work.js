@@ -143,6 +143,7 @@ export function mergeDialog(row, done) {
     if (would.worktree.path !== row.worktree.path) throw new Error("this session has another worktree now");
     const open = new Set(would.uncommitted);
     const more = [counted(would.total - would.files.length, "file"), counted(would.ahead - would.commits.length, "commit")];
+    const needs = would.uncommitted.length > 0 && !text ? "there are changes that are not committed; give a message" : "";
     const isWhole = would.total === would.files.length && would.ahead === would.commits.length;
     return {
       rows: [
@@ -150,7 +151,7 @@ export function mergeDialog(row, done) {
         would.files.map((each) => el("li", el("span.sign", "~"), el("code", visible(each.path)), el("span.dim", visible(each.status)), open.has(each.path) && el("span.warning", "not committed"))),
       ].flat(),
       notes: [`${would.insertions} lines come, ${would.deletions} go`],
-      refusal: would.refusal || (isWhole ? "" : `there are ${more.join(" and ")} more than can be looked at here; use fairlead worktree merge`),
+      refusal: needs || would.refusal || (isWhole ? "" : `there are ${more.join(" and ")} more than can be looked at here; use fairlead worktree merge`),
       ask: `Merge into ${visible(would.into)}`,
       async act() {
         const made = await op("worktree_merge", { ...asked, digest: would.digest });
