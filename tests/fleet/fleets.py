@@ -103,6 +103,15 @@ class Fleet:
         assert process.stdout is not None
         process.stdout.close()
 
+    def kill_supervisor(self) -> None:
+        """Kill who has started the server, and leave that running."""
+        assert self._server is not None
+        process, self._server = self._server, None
+        process.kill()
+        process.wait(WAIT)
+        assert process.stdout is not None
+        process.stdout.close()
+
     def close(self) -> None:
         self.stop()
         shutil.rmtree(self.directory)

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from fairlead.fleet import subjects
+from fairlead.fleet import limits, subjects
 from fairlead.fleet.authority import Authority
+from fairlead.fleet.channels import StreamClosed
 from fairlead.fleet.creds import Creds, read_creds
-from fairlead.fleet.guarding import PROOF, FarEnd, NearEnd, request_of
+from fairlead.fleet.guarding import PROOF, FarEnd, HeldLines, NearEnd, request_of
 from fairlead.fleet.signing import Verifier
 from fairlead.formats import edn
 from fairlead.formats.edn import Keyword
@@ -98,5 +99,29 @@ def test_a_reply_of_ours_is_never_in_the_middle_of_the_daemons_line(own: Creds) 
         assert first == b" a line}"
         assert b"only for tulips" in second
         assert third == b"{:next"
+
+    asyncio.run(tried())
+
+
+def test_what_waits_of_another_host_is_bounded(own: Creds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_LINES_HELD", 1000)
+    monkeypatch.setattr(limits, "MAX_REFUSALS", 1000)
+    held = HeldLines()
+    ends = [
+        FarEnd(Verifier(own.identity.account, "tulips"), "tulips", own.identity, None, held) for _ in range(3)
+    ]
+
+    async def tried() -> None:
+        first, second, third = ends
+        await first.inward(b"x" * 600)
+        with pytest.raises(StreamClosed, match="long lines"):
+            await second.inward(b"x" * 600)
+        for each in (first, second):
+            each.over()
+        assert held.bytes == 0
+        await third.outward(b"half a line")  # the client does not read on
+        many = line("daemon_stop") * 20
+        with pytest.raises(StreamClosed, match="refused"):
+            await third.inward(many)
 
     asyncio.run(tried())

@@ -10,6 +10,7 @@ from fairlead.client.calls import RequestError
 from fairlead.client.sdk import Host
 from tests.fleet.fleets import WAIT, Fleet
 from tests.fleet.machines import Machine
+from tests.hosting import is_alive
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +159,31 @@ def test_a_machine_joins_through_a_leaf_node(fleet: Fleet) -> None:
     finally:
         direct.close()
         leaf.close()
+
+
+def test_after_the_fleets_process_was_killed_readers_are_told_that_events_may_be_missing(
+    fleet: Fleet,
+) -> None:
+    """A leaf node that it leaves over is ended by the next one."""
+    reader, killed = Machine(fleet, "reader"), Machine(fleet, "killed")
+    try:
+        reader.join()
+        killed.join("--leaf", url=fleet.leaf_url)
+        reader.wait_for("killed")
+        killed.start("first", "exit 0")
+        reader.until(lambda: any(each.get("host") == "killed" for each in reader.feed()))
+        since = max(each["seq"] for each in reader.feed())
+        leaf = Path(killed.environment["HOME"], ".local/state/fairlead/fleet/leaf/leaf.pid")
+        before = int(leaf.read_text())
+        killed.kill_fleet()
+        killed.start("unheard", "exit 0")
+        killed.run("fleet", "join")
+        killed.until(lambda: bool(killed.status()["connected"]))
+        killed.until(lambda: not is_alive(before))
+        killed.start("last", "exit 0")
+        reader.until(lambda: any(each.get("host") == "killed" for each in reader.feed(since)))
+        told = [each["topic"] for each in reader.feed() if each.get("host") == "killed"]
+        assert told.count("fleet/reset") == 1
+    finally:
+        reader.close()
+        killed.close()

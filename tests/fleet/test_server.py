@@ -14,6 +14,7 @@ from fairlead.fleet.authority import FleetFault
 from fairlead.fleet.creds import Creds, read_creds
 from fairlead.fleet.nkeys import USER, KeyPair
 from tests.fleet.fleets import WAIT, Fleet
+from tests.hosting import is_alive
 
 
 def run_alone(fleet: Fleet, creds: Creds, ca: str = "") -> str:
@@ -230,7 +231,14 @@ def test_a_server_that_dies_is_started_again_with_what_it_had(fleet: Fleet) -> N
 def test_a_server_that_can_not_start_says_why_and_ends(fleet: Fleet) -> None:
     second = fleet.hosting.run("fleet", "serve", str(fleet.directory), check=False)
     assert second.returncode == 1
-    assert "nats-server ended with" in second.stderr
+    assert "runs already" in second.stderr
+    assert fleet.server_pid
+    other = fleet.hosting.directory / "same-port"
+    listen = fleet.url.removeprefix("tls://")
+    fleet.hosting.run("fleet", "init", str(other), "--address", "127.0.0.1", "--listen", listen)
+    taken = fleet.hosting.run("fleet", "serve", str(other), check=False)
+    assert taken.returncode == 1
+    assert "nats-server ended with" in taken.stderr
     assert Path(fleet.directory, "nats-server.conf").stat().st_mode & 0o077 == 0
 
 
@@ -253,3 +261,13 @@ def test_a_server_that_leaves_out_tls_gets_no_credential(fleet: Fleet) -> None:
 
     asyncio.run(tried())
     assert b"".join(heard) == b""
+
+
+def test_a_server_that_was_left_over_is_replaced(fleet: Fleet) -> None:
+    left_over = fleet.server_pid
+    fleet.kill_supervisor()
+    assert is_alive(left_over)
+    fleet.serve()
+    assert fleet.server_pid != left_over
+    assert not is_alive(left_over)
+    assert run_alone(fleet, fleet.administrator) == ""

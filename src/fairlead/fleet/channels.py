@@ -196,6 +196,9 @@ class Passage:
         """What is sent besides, at once."""
         return b""
 
+    def over(self) -> None:
+        """Nothing more will pass."""
+
 
 async def carry(
     channel: FleetStream,

@@ -18,7 +18,7 @@ from ..wire.lines import LineBuffer, LineTooLong
 from ..wire.rpc import ErrorCode, Request
 from ..wire.rpc_catalog import OPS
 from . import limits
-from .channels import Passage
+from .channels import Passage, StreamClosed
 from .creds import Creds, Identity
 from .signing import CONSENT, SignatureFault, Verifier, digest, proof
 from .subjects import PERSON
@@ -105,11 +105,23 @@ class NearEnd(Passage):
 _LOOKED_AT = (b"handshake", *(each.encode() for each in CONSENTS))
 
 
+class HeldLines:
+    """The lines of all streams from other hosts that are not whole yet."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class FarEnd(Passage):
     """Reads what a client of another host says to our daemon."""
 
     def __init__(
-        self, verifier: Verifier, host: str, asker: Identity, person: Identity | None = None
+        self,
+        verifier: Verifier,
+        host: str,
+        asker: Identity,
+        person: Identity | None = None,
+        held: HeldLines | None = None,
     ) -> None:
         """`host` is our name, `asker` who has opened the stream, for this `person` if they have proved it."""
         self.signer: Identity = person or asker
@@ -119,6 +131,7 @@ class FarEnd(Passage):
         self._host = host
         self._asker = asker
         self._lines = LineBuffer(rpc.MAX_LINE)
+        self._held = held if held is not None else HeldLines()
         self._replies = bytearray()  # what the client gets for what the daemon never sees
         self._is_within_line = False
 
@@ -134,7 +147,20 @@ class FarEnd(Passage):
         return made
 
     async def inward(self, data: bytes) -> bytes:
-        return b"".join([await self._line(each) for each in self._lines.feed(data)])
+        before = self._lines.pending
+        lines = self._lines.feed(data)
+        self._held.bytes += self._lines.pending - before
+        if self._held.bytes > limits.MAX_LINES_HELD:
+            raise StreamClosed("too many long lines are on their way here")
+        passed = b"".join([await self._line(each) for each in lines])
+        if len(self._replies) > limits.MAX_REFUSALS:
+            raise StreamClosed("too many requests were refused")
+        return passed
+
+    def over(self) -> None:
+        """The stream has ended."""
+        self._held.bytes -= self._lines.pending
+        self._lines = LineBuffer(0)
 
     async def outward(self, data: bytes) -> bytes:
         whole, newline, rest = data.rpartition(b"\n")

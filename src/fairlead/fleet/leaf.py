@@ -15,7 +15,7 @@ from ..system.files import replace_file
 from ..system.settings import safe_dir
 from . import limits
 from .places import FleetPlaces
-from .server import program
+from .server import end_orphan, program
 
 log = logging.getLogger("fairlead.fleet")
 
@@ -33,6 +33,10 @@ class Leaf:
         self._ca = ca
         self._places = places
 
+    @property
+    def _pid_file(self) -> str:
+        return f"{self._places.leaf}/leaf.pid"
+
     def _configuration(self) -> str:
         word = json.dumps
         ca = f"ca_file: {word(self._ca)}" if self._ca else ""
@@ -42,6 +46,7 @@ listen: "127.0.0.1:{self._port}"
 authorization {{ token: {word(self.token)} }}
 max_payload: {limits.MAX_PAYLOAD}
 max_connections: 64
+pid_file: {word(self._pid_file)}
 write_deadline: "{limits.WRITE_SECONDS}s"
 leafnodes {{
   reconnect: "1s"
@@ -61,6 +66,7 @@ leafnodes {{
         path = program()
         safe_dir(self._places.leaf)
         configuration = f"{self._places.leaf}/leaf.conf"
+        await end_orphan(self._pid_file, configuration)
         replace_file(configuration, self._configuration().encode())
         pause = limits.RESTART_PAUSE
         while True:

@@ -104,6 +104,10 @@ OPEN_SECONDS = 25.0
 """Seconds until a stream is open, which may take the start of a daemon."""
 MAX_REASON = 400
 """Characters of the reason with which a stream is closed."""
+MAX_LINES_HELD = 64 * MIB
+"""Bytes of lines of all streams from other hosts that are not whole yet: one may have 16 MiB."""
+MAX_REFUSALS = 64 * 1024
+"""Bytes of refusals that wait for who was refused."""
 QUICK_LINE = 64 * 1024
 """Bytes of a line of rpc-edn that is read on the loop; a longer one is read in a thread."""
 

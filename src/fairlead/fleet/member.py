@@ -33,7 +33,7 @@ from .authority import FleetFault
 from .bus import Bus, kept
 from .channels import FleetStream, Passage, StreamKey, carry, new_id
 from .creds import Creds, Identity
-from .guarding import FarEnd, NearEnd
+from .guarding import FarEnd, HeldLines, NearEnd
 from .happenings import EventOutbox
 from .owndaemon import OwnDaemon
 from .rows import HostRow, Hosts, encoded_row, session_row
@@ -97,6 +97,7 @@ class Member:
         self._senders: dict[str, Bucket] = {}
         self._answers: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._held = HeldLines()
         self._carrying: set[asyncio.Task[None]] = set()
         self._callers: dict[str, Links] = {}
 
@@ -448,10 +449,11 @@ class Member:
             raise AskRefused(str(error) or "the daemon there can't be reached") from None
         passing: Passage = Passage()
         if what == "control":
-            passing = FarEnd(self.verifier, self.identity.name, asker, person)
+            passing = FarEnd(self.verifier, self.identity.name, asker, person, self._held)
         task = asyncio.get_running_loop().create_task(carry(channel, *streams, passing, is_near=False))
         self._carrying.add(task)
         task.add_done_callback(self._carrying.discard)
+        task.add_done_callback(lambda _: passing.over())
         return {"word": link.READY, "version": __version__}
 
     def _reach(self, what: object, name: str) -> socket.socket | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -276,6 +277,29 @@ async def tell_of_account(authority: Authority, team: Team, account_jwt: str) ->
             await administrator.jetstream().publish(subjects.ACCOUNT_KEY, account_jwt.encode())
 
 
+async def end_orphan(pid_file: str, configuration: str) -> None:
+    """End a nats-server that runs with this configuration although who started it was killed. Its ports, and
+    its connection to the hub, would be in the way of the next."""
+    try:
+        with open(pid_file) as file:
+            pid = int(file.read(20))
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(64 * 1024).split(b"\0")
+    except (OSError, ValueError):  # there is none, or no /proc
+        return
+    if os.fsencode(configuration) not in words:
+        return
+    log.warning("nats-server, process %s, is left over; it is ended", pid)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + limits.SERVER_STOP_SECONDS
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        while time.monotonic() < deadline:
+            if not os.path.exists(f"/proc/{pid}"):
+                return
+            await asyncio.sleep(LOOK_EVERY)
+
+
 class NatsServer:
     """A nats-server that is started again when it dies."""
 
@@ -286,13 +310,27 @@ class NatsServer:
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until `stop`. Raises FleetFault if it can't be started at all."""
+        lock = os.open(self.authority.path("serve.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise FleetFault(f"the server of {self.authority.directory} runs already") from None
+        try:
+            await self._run(ready)
+        finally:
+            os.close(lock)
+
+    async def _run(self, ready: Callable[[], None]) -> None:
         pause, was_ready = limits.RESTART_PAUSE, False
         path = program()
+        written = self.authority.path("nats-server.conf")
+        await end_orphan(self.authority.path("nats-server.pid"), written)
         while not self._stopping.is_set():
             began = time.monotonic()
             configure(self.authority)
             self._process = await asyncio.create_subprocess_exec(
-                path, "-c", self.authority.path("nats-server.conf"), stdin=asyncio.subprocess.DEVNULL
+                path, "-c", written, stdin=asyncio.subprocess.DEVNULL
             )
             ended = asyncio.ensure_future(self._process.wait())
             try:
