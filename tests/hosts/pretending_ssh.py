@@ -49,7 +49,7 @@ def greeted() -> Lines:
     return lines
 
 
-def daemon(sessions: str = "[]", approvals: str = "[]", then: object = None) -> None:
+def daemon(sessions: str = "[]", approvals: str = "[]", then: object = None, behind: float = 0.0) -> None:
     """A daemon that has these sessions and questions, and does something after that."""
     lines = greeted()
     while True:
@@ -58,10 +58,12 @@ def daemon(sessions: str = "[]", approvals: str = "[]", then: object = None) -> 
             answered(line, f"{{:sessions {sessions}, :questions 0}}")
         elif ':op "approvals"' in line:
             answered(line, f"{{:approvals {approvals}}}")
+            if callable(then):  # it is what a link asks last
+                then()
+        elif ':op "host_row"' in line:
+            answered(line, f"{{:now {time.time() - behind}}}")
         else:
             answered(line, "{}")
-            if ':op "host_row"' in line and callable(then):  # what a link asks last
-                then()
 
 
 ROW = '{:id "a" :kind "terminal" :name "a" :project "/x" :state "running" :can ["screen"] :exit-code nil}'
@@ -96,6 +98,9 @@ def main(words: list[str]) -> None:
             greeted().next()
             while True:
                 say(b'{:kind :event, :event "sessions/changed", :data {:x "' + b"x" * 65_536)
+        case "late":  # its clock is an hour behind
+            since = f':activity {{:state "working" :since {time.time() - 3605}}}'
+            daemon(f"[{ROW[:-1]} {since}}}]", behind=3600.0)
         case "garbage":
             greeted()
             say(b"]]]] \xff\x00 {{{\n")

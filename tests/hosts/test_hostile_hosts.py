@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,14 @@ def test_what_makes_no_sense_in_what_a_host_says_is_left_out(hosting: Hosting) -
     assert found[0]["activity"]["state"] == "unknown"
     assert hosting.ask("approvals", hosts=True)["approvals"] == []
     assert "\x1b" not in hosting.run("ls", "--all").stdout
+
+
+def test_what_a_host_with_another_clock_did_is_as_old_as_it_is(hosting: Hosting) -> None:
+    added(hosting, "late")
+    hosting.until(lambda: host_of(hosting, "late")["state"] == "here")
+    assert abs(host_of(hosting, "late")["clock_skew"] - 3600) < 60
+    [row] = hosting.ask("session_list", hosts=True)["sessions"]
+    assert abs(time.time() - row["activity"]["since"]) < 120
 
 
 def test_a_budget_lets_a_burst_pass_and_no_flood() -> None:

@@ -44,6 +44,8 @@ ANSWER_WAIT = 20.0
 """Seconds that a host has to answer what the link itself asks."""
 PING_EVERY = 30.0
 """Seconds of silence after which it is seen whether a host is still there."""
+LEAST_SKEW = 2.0
+"""Seconds that the clock of a host is off before that is reckoned with."""
 GATHER = 0.1
 """Seconds for which changes are gathered before the changed sessions are asked for."""
 ASKED_SINGLY = 12

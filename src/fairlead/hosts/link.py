@@ -34,6 +34,7 @@ log = logging.getLogger("fairlead")
 FOLLOWED = tuple(topic for topic in TOPICS if topic.startswith("sessions/") and topic != "sessions/said")
 """What is followed of a host. What sessions say is too much to be carried for nobody."""
 QUESTIONS = "sessions/questions"
+_SINCE = Keyword("since")
 MAX_WHY = 300
 _KEPT_KEYS = ("branch", "directory_gone")
 """What only lists tell: of one session it is as it was."""
@@ -64,6 +65,8 @@ class HostLink:
         self.version = kept.version
         self.seen_at = kept.seen_at
         """When it said something last."""
+        self.skew = 0.0
+        """How many seconds its clock is behind ours, if that is worth a word."""
         self.latency: float | None = None
         """How many seconds it takes to answer."""
         self.place: rows.Row = {}
@@ -126,6 +129,7 @@ class HostLink:
             "version": self.version,
             "seen_at": time.time() if self.is_here else self.seen_at,
             "latency": self.latency,
+            "clock_skew": self.skew,
             "sessions": len(self.sessions),
             "questions": len(self.questions),
             **self.place,
@@ -237,9 +241,9 @@ class HostLink:
         self._list_due = None
         self.version = connection.version
         await connection.ask("subscribe", fields(topics=list(FOLLOWED)))
+        await self._ask_place(connection)
         await self._ask_list(connection)
         await self._ask_questions(connection)
-        await self._ask_place(connection)
         self._be("here", "")
         self._tried.set()
         self._changed(self, False)
@@ -334,7 +338,7 @@ class HostLink:
         self._seen()
 
     def _read_sessions(self, said: Any) -> tuple[dict[str, rows.Row], dict[str, rows.RowText]]:
-        found = rows.session_rows(said)
+        found = {id: rows.on_our_clock(row, self.skew) for id, row in rows.session_rows(said).items()}
         return found, rows.session_texts(self.name, found)
 
     def _read_questions(self, said: Any) -> tuple[dict[str, rows.Row], list[str]]:
@@ -358,7 +362,7 @@ class HostLink:
         if before is None and len(self.sessions) >= limits.MAX_ROWS:
             return False
         kept = {key: before[key] for key in _KEPT_KEYS if key in before} if before is not None else {}
-        self.sessions[id] = {**kept, **row}
+        self.sessions[id] = {**kept, **rows.on_our_clock(row, self.skew)}
         self._row_at[id] = time.monotonic()
         self._texts.pop(id, None)
         self._seen()
@@ -376,6 +380,7 @@ class HostLink:
 
     async def _ask_place(self, connection: FarConnection) -> None:
         """Ask what it says of itself. An older daemon does not know the question."""
+        began = time.time()
         try:
             answer = await connection.ask("host_row")
         except RequestError as error:
@@ -383,6 +388,13 @@ class HostLink:
                 raise
             return
         self.place = rows.place_row(answer.data)
+        if (there := rows.clock_of(answer.data)) is not None:
+            skew = (began + time.time()) / 2 - there
+            skew = skew if abs(skew) >= limits.LEAST_SKEW else 0.0
+            if abs(skew - self.skew) >= limits.LEAST_SKEW:
+                self.skew = skew
+                self._is_list_stale = True  # as it is written with the skew
+                self._dirty.set()
 
     def _seen(self) -> None:
         self.seen_at = time.time()
@@ -404,6 +416,8 @@ class HostLink:
         id = data.get(Keyword("session-id"))
         if id is None:
             return
+        if self.skew and data.get(_SINCE):
+            data[_SINCE] += self.skew
         row = self.sessions.get(id)
         if topic == "sessions/state" and row is not None:
             before = row["activity"]["state"]

@@ -274,6 +274,20 @@ def place_row(said: Any) -> Row:
     return row
 
 
+def clock_of(said: Any) -> float | None:
+    """What time it is on a host, as `host_row` says."""
+    now = said.get(Keyword("now")) if isinstance(said, Mapping) else None
+    return _moment(now) if isinstance(now, int | float) and not isinstance(now, bool) else None
+
+
+def on_our_clock(row: Row, skew: float) -> Row:
+    """A sound row of a host whose clock is so many seconds behind ours: since when it does what it does."""
+    activity = row["activity"]
+    if not skew or activity["since"] is None:
+        return row
+    return {**row, "activity": {**activity, "since": activity["since"] + skew}}
+
+
 def fields_of(row: Mapping[str, Any]) -> dict[Any, Any]:
     """A sound row as EDN."""
     return {Keyword(key.replace("_", "-")): _field(value) for key, value in row.items()}

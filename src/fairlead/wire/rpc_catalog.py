@@ -341,7 +341,7 @@ daemon_status: -> version pid started-at sessions supervised runtime-dir log-pat
     the daemon's status [repeatable reads]
 host_list: -> hosts
     the other hosts: whether each is there, since when it is not, and why [repeatable reads]
-host_row: -> labels capacity processors load working
+host_row: -> labels capacity processors load working now
     what this host says of itself to those who look for a place: its labels, how many turns it takes at a \
 time, processors, load, and sessions that work now [repeatable reads]
 host_check: / name -> hosts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from ....sessions.directory import Directory
 from ....system import own_place
 from ....system.settings import Settings
@@ -22,7 +24,7 @@ class HostOps:
     async def host_row(self) -> Data:
         found = await self._directory.list(brief=True)
         working = sum(each.activity.state == "working" for each in found)
-        return fields(**own_place.row(self._settings, working))
+        return fields(**own_place.row(self._settings, working), now=time.time())
 
     @op
     async def host_list(self) -> Data:
