@@ -252,7 +252,7 @@ def test_a_host_that_was_away_is_back_by_itself_with_what_happened_meanwhile(
         assert host_of(near)["seen_at"]
         with (
             DaemonConnection(Settings(near.environment), hosts=True) as control,
-            pytest.raises(RequestError, match="workbox is away: "),
+            pytest.raises(RequestError, match=r"^workbox is away: "),
         ):
             control.ask("session_find", name="workbox:stays")
         far.start("new", "exec cat")

@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..client.hosts.dial import HostAway, HostRefused, fleet_path
+from ..doors.rpc.handlers import OpError
 from ..formats.writing import Verbatim
 from ..system.settings import Settings
-from ..wire.rpc import fields
+from ..wire.rpc import ErrorCode, fields
 from . import limits
 from .connection import FarConnection
 from .dialing import Dialer
@@ -118,7 +119,7 @@ class HostsRoom:
             why = link.why if link is not None and link.why else "it is being connected to"
             if link is not None:
                 link.poke()
-            raise ConnectionError(f"{name} is away: {why}")
+            raise OpError(ErrorCode.FAILED, f"{name} is away: {why}")
         try:
             stream = await self._dialer.control(name)
         except (HostAway, HostRefused) as error:
