@@ -239,7 +239,7 @@ def _last_said(descriptor: int) -> list[str]:
 _AWAY = (
     *("timed out", "Connection refused", "No route to host", "unreachable", "Connection closed"),
     *("Connection reset", "Could not resolve", "not responding", "Broken pipe", "lost connection"),
-    *("Connection to", "name resolution"),
+    *("Connection to", "name resolution", "is down", "open failed", "refused by peer", "disconnect"),
 )
 """What ssh says of a host that can't be reached now."""
 
