@@ -109,3 +109,24 @@ def test_a_share_leads_to_no_other_host_however_its_session_is_called(
             assert "host" not in (event["data"].get("data") or {})
         assert event["data"]["data"]["session_id"] == "workbox:mine"
         assert "host" not in event["data"]["data"]
+
+
+def test_a_terminal_of_a_host_that_was_away_is_shown_again(
+    near: NearHost, far: FarHost, page: Browser
+) -> None:
+    far.start("stays", "echo before; exec cat")
+    near.until(lambda: "workbox:stays" in listed(page))
+    with page.terminal("workbox:stays") as shown:
+        shown.until_shown("before")
+        far.stop_sshd()
+        near.forget_connections()
+        try:
+            shown.until("away")
+            near.until(lambda: host_of(near)["state"] == "away")
+            far.run("send", "stays", "meanwhile", "-k", "Enter")
+        finally:
+            far.start_sshd()
+        near.ask("host_check", name="workbox")
+        shown.until("back")
+        shown.until_shown("meanwhile")
+    far.run("stop", "stays")

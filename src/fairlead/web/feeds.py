@@ -170,8 +170,7 @@ class Feeds:
                 return
             except (ConnectionError, TimeoutError, OSError) as error:
                 yield [Told(encoded({"topic": "web/away", "data": {"why": str(error)}}))]
-                while self._hub.is_away:
-                    await self._hub.changed.wait()
+                await self._hub.back(settings)
                 await asyncio.sleep(limits.PEER_SECONDS / 10)
                 yield [Told(encoded({"topic": "web/back", "data": {}}))]
 

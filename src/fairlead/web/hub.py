@@ -50,6 +50,8 @@ LOOK_EVERY = 5.0
 """and after so many seconds anyhow: daemons of before have no topic for that."""
 HERE_SECONDS = 5.0
 """Seconds that a request waits for a daemon that is away."""
+FAR_LOOK = 1.0
+"""Seconds between two looks whether a host is back whose session a page shows."""
 RETRY = 1.0
 """Seconds until a daemon that was stopped is looked for again."""
 
@@ -123,6 +125,20 @@ class Hub:
         if not any(each["name"] == host for each in hosts):
             return self.settings, name
         return Settings(self.settings.environ, host=host), rest
+
+    async def back(self, settings: Settings) -> None:
+        """Wait until the daemon to which these lead is there again, as far as the one here knows: it dials
+        hosts that are away with pauses, and a page must not do so on top of that."""
+        while True:
+            while self.is_away:
+                await self.changed.wait()
+            if not settings.host:
+                return
+            await asyncio.sleep(FAR_LOOK)
+            with contextlib.suppress(RequestError, ConnectionError, TimeoutError, OSError):
+                rows = (await self.ask("host_list"))["hosts"]
+                if not any(each["name"] == settings.host and each["state"] != "here" for each in rows):
+                    return
 
     async def here(self) -> None:
         """Wait a moment for a daemon that is away: one that died is back soon, and one that was stopped must

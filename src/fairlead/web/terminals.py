@@ -97,6 +97,7 @@ class _Page:
         self._send = send
         self._visitor = visitor
         self._name = name
+        self._settings = hub.settings  # what leads to the daemon that has the session
         self._wants_pen = False
         self._has_pen = False
         self._asked = (0, 0)  # the size with which the pen is taken
@@ -168,6 +169,8 @@ class _Page:
                     is_lost = True
                     await self._tell(t="away", why=str(error))
                 await asyncio.sleep(AGAIN_SECONDS)
+                if self._settings.host:
+                    await self._hub.back(self._settings)
 
     async def _connect(self) -> asyncio.StreamReader:
         """Become a client of the session, in the role that is wanted."""
@@ -175,10 +178,10 @@ class _Page:
         await self._hub.here()  # which looks for it, and knows whether it was stopped
         role = keepty.Role.WRITER if self._wants_pen else keepty.Role.WATCHER
         wire = self._wire = keepty.ClientConnection()
-        settings, name = self._hub.settings, self._name
+        name = self._name
         if self._visitor.share is None:
-            settings, name = await self._hub.place(name)
-        found = await asyncio.to_thread(session_socket, name, settings)
+            self._settings, name = await self._hub.place(name)
+        found = await asyncio.to_thread(session_socket, name, self._settings)
         if found is None:
             raise PageClosed(NOT_FOUND, "request/not-found", f"no terminal session {self._name!r}")
         reader, writer = await asyncio.open_unix_connection(sock=found, limit=limits.READ_SIZE)
