@@ -37,14 +37,16 @@ def free_port() -> int:
 class Fleet:
     """A fleet's directory in the places of a host, and its server."""
 
-    def __init__(self, hosting: Hosting) -> None:
+    def __init__(
+        self, hosting: Hosting, name: str = "fleet", *, address: str = "127.0.0.1", listen: str = "127.0.0.1"
+    ) -> None:
         self.hosting = hosting
-        self.directory = hosting.directory / "fleet"
+        self.directory = hosting.directory / name
         self.url = f"tls://127.0.0.1:{free_port()}"
         self.leaf_url = f"tls://127.0.0.1:{free_port()}"
         self._server: subprocess.Popen[str] | None = None
-        listen, leaf = (each.removeprefix("tls://") for each in (self.url, self.leaf_url))
-        self.run("init", "--address", "127.0.0.1", "--listen", listen, "--leaf-listen", leaf)
+        where, leaf = (each.replace("tls://127.0.0.1", listen) for each in (self.url, self.leaf_url))
+        self.run("init", "--address", address, "--listen", where, "--leaf-listen", leaf)
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.hosting.run("fleet", *words, "--dir", str(self.directory), check=check)

@@ -271,3 +271,14 @@ def test_a_server_that_was_left_over_is_replaced(fleet: Fleet) -> None:
     assert fleet.server_pid != left_over
     assert not is_alive(left_over)
     assert run_alone(fleet, fleet.administrator) == ""
+
+
+def test_a_server_whose_own_name_leads_nowhere_here_is_served_and_told(fleet: Fleet) -> None:
+    """Its name may be known to the other machines only."""
+    named = Fleet(fleet.hosting, "named", address="hub.invalid", listen="0.0.0.0")
+    try:
+        named.serve()
+        named.creds("machine", "roses")
+        assert "the server knows it" in named.run("revoke", "roses").stdout
+    finally:
+        named.close()

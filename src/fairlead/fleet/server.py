@@ -36,6 +36,8 @@ log = logging.getLogger("fairlead.fleet")
 PROGRAM = "nats-server"
 CONNECT_SECONDS = 5.0
 CLOSE_SECONDS = 1.0
+EVERYWHERE = ("0.0.0.0", "[::]")
+LOOPBACK = "127.0.0.1"
 REFUSAL_TRIES = 4
 LOOK_EVERY = 0.05
 
@@ -54,9 +56,27 @@ def program() -> str:
 def client_url(authority: Authority, *, leaf: bool = False) -> str:
     """Where this machine reaches the server."""
     host, _, port = (authority.register.leaf if leaf else authority.register.listen).rpartition(":")
-    if host in ("0.0.0.0", "[::]"):
+    if host in EVERYWHERE:
         host = authority.register.addresses[0]
     return f"tls://{host}:{port}"
+
+
+async def administered(authority: Authority, jwt: str, key: KeyPair, word: str) -> Client:
+    """A connection to the fleet's server for who administers it: on this machine, whose own name may lead
+    nowhere, else at its address. Raises FleetFault."""
+    host, _, port = authority.register.listen.rpartition(":")
+    urls = [client_url(authority)]
+    if host in EVERYWHERE:
+        urls.insert(0, f"tls://{LOOPBACK}:{port}")
+    for url in urls:
+        try:
+            return await connected(url, authority.ca, jwt, key, word)
+        except CredentialRefused:
+            raise
+        except FleetFault:
+            if url == urls[-1]:
+                raise
+    raise AssertionError
 
 
 def configuration(authority: Authority) -> str:
@@ -211,7 +231,7 @@ async def _connected(url: str, ca: str | None, jwt: str, key: KeyPair, word: str
 async def as_administrator(authority: Authority, team: Team) -> Any:
     """A connection with the credential of an account's administrator."""
     creds = authority.administrator(team)
-    client = await connected(client_url(authority), authority.ca, creds.jwt, creds.key, creds.identity.word)
+    client = await administered(authority, creds.jwt, creds.key, creds.identity.word)
     try:
         yield client
     finally:
@@ -262,7 +282,7 @@ async def lay_out(client: Client, account_jwt: str) -> None:
 async def tell_of_account(authority: Authority, team: Team, account_jwt: str) -> None:
     """Give the server an account's new JWT, which counts at once. Raises FleetFault."""
     jwt, key = authority.system_user()
-    client = await connected(client_url(authority), authority.ca, jwt, key, "system")
+    client = await administered(authority, jwt, key, "system")
     try:
         told = await client.request("$SYS.REQ.CLAIMS.UPDATE", account_jwt.encode(), timeout=CONNECT_SECONDS)
         answer = json.loads(told.data)
