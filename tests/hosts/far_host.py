@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -93,6 +95,7 @@ class FarHost(Hosting):
                 stdin=subprocess.DEVNULL,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - there are no threads
             )
         self.until(self.is_reachable)
 
@@ -184,6 +187,13 @@ class NearHost(Hosting):
         super().close()
 
 
+def _end_with_parent() -> None:
+    """Be killed when the tests are: sshd writes over its environment, by which others are found."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+PR_SET_PDEATHSIG = 1
 _PROBE = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()"
 
 
