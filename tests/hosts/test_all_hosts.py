@@ -88,7 +88,7 @@ def test_approvals_of_all_hosts_are_listed_with_how_to_answer(near: NearHost, fa
         shown = near.run("approvals", "--all").stdout
         assert "`fairlead approvals answer workbox:bbbb2222 TEXT`" in shown
         assert "host   workbox" in shown
-        assert "1 approval is pending" in near.run("ls", "--all").stderr
+        assert "1 approval is pending: `fairlead approvals --all`" in near.run("ls", "--all").stderr
         assert near.run("approvals").stdout == ""
         near.run("approvals", "answer", "workbox:bbbb2222", "the blue one")
         answer: dict[str, Any] = asking.result(WAIT)
@@ -104,7 +104,9 @@ def test_next_finds_who_waits_on_another_host(near: NearHost, far: FarHost) -> N
     near.until(lambda: rows_of(near).get("workbox:asks", {}).get("activity", {}).get("state") == "waits")
     assert near.run("next", "--all", "--print").stdout == "workbox:asks\n"
     assert near.run("next", "--print", check=False).returncode == 1
-    assert "attach workbox:asks" in near.run("approvals", "--all").stdout
+    shown = near.run("approvals", "--all").stdout
+    assert "attach workbox:asks" in shown
+    assert "session asks in " in shown
     with Person(near, "next", "--all") as person:  # attached to it: what is typed arrives there
         person.until("Overwrite the file?")
         person.type(b"yes it is\r")

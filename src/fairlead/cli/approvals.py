@@ -230,8 +230,10 @@ def _command(row: dict[str, Any]) -> str:
 
 def _who(row: dict[str, Any]) -> str:
     from ..formats.shown import asker
+    from ..ui.needs import own_id
 
-    return asker(row.get("session_name") or "", row["session_id"], row.get("project") or "")
+    id = own_id(row, "session_id") or None
+    return asker(row.get("session_name") or "", id, row.get("project") or "")
 
 
 def _answers(row: dict[str, Any]) -> list[str]:

@@ -136,7 +136,8 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{hidden(inner)} not listed: `fairlead ls --all`", file=sys.stderr)
         if questions and not options.name:
             pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
-            print(f"{pending} pending: `fairlead approvals`", file=sys.stderr)
+            how = "fairlead approvals --all" if hosts else "fairlead approvals"
+            print(f"{pending} pending: `{how}`", file=sys.stderr)
     for why in missing:
         print(f"fairlead ls: {why}", file=sys.stderr)
     return 1 if missing else 0
