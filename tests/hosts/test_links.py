@@ -22,6 +22,7 @@ from fairlead.client.calls import Call, RequestError
 from fairlead.client.connection import DaemonConnection
 from fairlead.client.following import Watching
 from fairlead.client.links import Links
+from fairlead.client.sdk import Host
 from fairlead.doors.rpc import elsewhere
 from fairlead.system.settings import Settings
 from fairlead.wire.rpc_catalog import OPS
@@ -75,6 +76,9 @@ def test_sessions_of_all_hosts_are_in_one_list(near: NearHost, far: FarHost) -> 
     assert rows["here"]["host"] == "local"
     assert rows["workbox:there"]["host"] == "workbox"
     assert (rows["workbox:there"]["name"], rows["workbox:a:b c"]["name"]) == ("there", "a:b c")
+    with Host(Settings(near.environment)) as host:
+        assert {row["id"] for row in host.sessions(hosts=True)} == rows.keys()
+        assert [row["id"] for row in host.sessions()] == ["here"]
     assert not any("host" in row or ":" in row["id"] for row in near.ask("session_list")["sessions"])
     assert host_of(near)["version"]
     for name in ("there", "a:b c"):

@@ -318,9 +318,11 @@ class Host(Connection):
         found = self._control.call(Call("session_find", {"name": name}, itemgetter("session")))
         return Session(self._control, found)
 
-    def sessions(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """List the sessions of all kinds, or of one, as `fairlead ls --json` shows them."""
-        return self._control.call(Call("session_list", {"kind": kind}, itemgetter("sessions")))
+    def sessions(self, kind: str | None = None, *, hosts: bool = False) -> list[dict[str, Any]]:
+        """List the sessions of all kinds, or of one, as `fairlead ls --json` shows them; with `hosts` also
+        those of other hosts as they were known last, as `fairlead ls --all --json`."""
+        given = {"kind": kind, "hosts": hosts or None}
+        return self._control.call(Call("session_list", given, itemgetter("sessions")))
 
     def timeline(self, name: str, *, turns: int | None = None) -> dict[str, Any]:
         """Return what happened in the last turns of a session of any kind, as `fairlead timeline --json`:
