@@ -86,6 +86,7 @@ class Member:
         self.is_machine = self.identity.role == MACHINE
         self.began = time.time()
         self._row_due = asyncio.Event()
+        self._is_leaving = False
         self.hosts = Hosts(self.identity.name if self.is_machine else "")
         self.verifier = Verifier(self.identity.account, self.identity.name)
         self.outbox = EventOutbox(self.identity, bus.domain)
@@ -163,6 +164,7 @@ class Member:
             self._row_due.clear()
             row = self._own_row()
             await self.bus.publish(subjects.row(self.identity.word), row)
+            row = self._own_row() if self._is_leaving else row
             await stream.publish(subjects.key(self.identity.word, self.bus.domain), row, timeout=5.0)
             try:
                 async with asyncio.timeout(limits.ROW_EVERY):
@@ -178,7 +180,7 @@ class Member:
         for message in await kept(client, self.bus.domain, subjects.ROW_STREAM, ask):
             self.verifier.learn(message.data.decode("ascii", "replace"))
 
-    def _own_row(self, *, gone: bool = False) -> bytes:
+    def _own_row(self) -> bytes:
         sessions = [session_row(each) for each in self.daemon.sessions]
         place = own_place.row(self.settings, sum(each.state == "working" for each in sessions))
         return encoded_row(
@@ -198,16 +200,17 @@ class Member:
                 processors=place["processors"],
                 load=place["load"],
                 working=place["working"],
-                gone=gone,
+                gone=self._is_leaving,
             )
         )
 
     async def leave(self) -> None:
         """Tell the others that we are gone, if they can be told."""
+        self._is_leaving = True  # no row from now on says anything else
         for channel in list(self.channels.values()):
             channel.close("the fleet process there ends")
         if self.is_machine and self.bus.client is not None and self.bus.is_here:
-            row = self._own_row(gone=True)
+            row = self._own_row()
             try:
                 async with asyncio.timeout(2.0):
                     await self.bus.publish(subjects.row(self.identity.word), row)
