@@ -511,7 +511,11 @@ def test_a_writer_that_was_taken_over_is_told_by_whom_and_takes_it_back(hosting:
         with Person(hosting) as second:
             second.until("ready")
             terminal = os.ttyname(second.theirs).removeprefix("/dev/")
-            who = f"pid {second.client.pid} on {terminal}"
+            who = f"fairlead attach, pid {second.client.pid} on {terminal}"
+            assert hosting.ask("session_find", session_id="work")["session"]["writer"] == who
+            with Person(hosting, "attach", "-w", "work") as third:
+                third.until(f"{who} writes here")
+                assert third.leave() == 0
             first.until(f"{who} has taken over; Enter takes over")  # the rest may have no room
             first.press(b"not for the program, quite ")  # nor is its q for us
             time.sleep(UNREAD)  # in which nobody has read it

@@ -8,6 +8,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from fairlead.web import limits
+from fairlead.web.terminals import page_name
 from tests.hosting import WAIT
 from tests.web.browser import Browser, ConsoleHosting
 
@@ -37,14 +38,36 @@ def test_the_pen_goes_to_the_last_who_takes_it(console: ConsoleHosting, browser:
         two.say(t="take-pen")
         two.until("pen", mine=True)
         lost = one.until("pen", mine=False)
-        assert lost["by"]
+        assert lost["by"] == "a page" == writer_of(console, "pen")
         one.type("x")
         assert one.until("error")["code"] == "web/no-pen"
         two.say(t="resize", cols=100, rows=31)
         one.until("size", cols=100, rows=31)
         two.say(t="drop-pen")
         two.until("pen", mine=False)
+        console.hosting.until(lambda: writer_of(console, "pen") is None)
     console.hosting.run("stop", "pen")
+
+
+def writer_of(console: ConsoleHosting, id: str) -> object:
+    return console.hosting.ask("session_find", session_id=id)["session"].get("writer")
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/141.0 Safari/537.36", "Chrome on Linux"),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1",
+            "Safari on iPhone",
+        ),
+        ("Mozilla/5.0 (Linux; Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0", "Firefox on Android"),
+        ("Mozilla/5.0 (Windows NT 10.0) Chrome/141.0 Safari/537.36 Edg/141.0", "Edge on Windows"),
+    ],
+)
+def test_a_page_that_writes_is_called_by_its_browser(label: str, name: str) -> None:
+    assert page_name(label) == f"a page in {name}"
+    assert (page_name("curl/8"), page_name("")) == ("a page", "a page")
 
 
 def test_a_page_that_lags_gets_a_redraw_and_no_backlog(console: ConsoleHosting, browser: Browser) -> None:

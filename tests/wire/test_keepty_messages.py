@@ -226,6 +226,15 @@ def test_the_extension_of_hello_and_hello_ack_is_read_and_other_bytes_are_tolera
         assert Decoder().feed(lengthened(bare, extra)) == [message]
 
 
+@pytest.mark.parametrize("wishes", [Wish.REASONS, Wish.SHOWN | Wish.REASONS])
+def test_a_client_may_say_who_it_is_whatever_else_it_wishes(wishes: Wish) -> None:
+    hello = Hello(Role.WRITER, 80, 24, wishes, "pts/3", "garden", "a page in größer")
+    [read] = Decoder().feed(hello.encode())
+    assert read == hello
+    assert isinstance(read, Hello)
+    assert (read.name, read.terminal) == ("a page in größer", "pts/3" if wishes & Wish.SHOWN else "")
+
+
 def lengthened(message: Message, extra: bytes) -> bytes:
     body = message.encode()[4:] + extra
     return len(body).to_bytes(4) + body

@@ -94,7 +94,7 @@ def test_the_table_has_every_kind_of_both() -> None:
     assert (peer.PROTOCOL_VERSION, peer.MAX_PAYLOAD_SIZE) == (1, MAX_PAYLOAD)
 
 
-OURS = ("wishes", "terminal", "within", "writer")
+OURS = ("wishes", "terminal", "within", "name", "writer")
 """The fields of our extension, of which the peer knows nothing."""
 
 

@@ -47,8 +47,17 @@ TYPED_GRAIN = 8.0
 """To how many seconds systems tell when something was typed."""
 WINDOW = keepty.PACE_WINDOW * keepty.PACE_BYTES
 """How many bytes may be on their way to a client that confirms them."""
+MAX_WHO = 60
+"""How many characters of a client's name others are shown."""
 MAX_NAME = 4096
 """How many bytes the name of an ended session may have that a client asks for."""
+
+
+def _words_for(hello: keepty.Hello, pid: int, *, is_believed: bool) -> str:
+    """Who a client is, for people. What it says of itself is no proof; an agent's is not asked."""
+    terminal, name = ("".join(filter(str.isprintable, text)) for text in (hello.terminal, hello.name))
+    who = name[:MAX_WHO] if name and is_believed else f"pid {pid}" if pid else "another client"
+    return f"{who} on {terminal}" if terminal else who
 
 
 class KeeptyDoor:
@@ -369,12 +378,11 @@ class _Client(asyncio.Protocol):
                 self._refuse(reason + hint)
                 return
             self.within = within
-        who = f"pid {pid}" if pid else "another client"
-        if terminal := "".join(filter(str.isprintable, hello.terminal)):
-            who += f" on {terminal}"
+        who = _words_for(hello, pid, is_believed=not self._agent)
         if self._agent:  # then all that it types comes through us
             wishes = hello.wishes & ~keepty.Wish.DIRECT
-            hello = keepty.Hello(hello.role, hello.cols, hello.rows, wishes, hello.terminal, hello.within)
+            given = (hello.terminal, hello.within, hello.name)
+            hello = keepty.Hello(hello.role, hello.cols, hello.rows, wishes, *given)
             self._session.typed_by(self._agent)
         self._session.attach(self, hello, self._greet, who)
         is_shown = hello.role is keepty.Role.WRITER or bool(hello.wishes & keepty.Wish.SHOWN)
@@ -386,6 +394,9 @@ class _Client(asyncio.Protocol):
                 asyncio.get_running_loop().call_later(READY_SECONDS, self._note_seen)
         if not self._transport.is_closing() and (notice := self._door.notice(self._session)):
             self.say(notice)
+        is_watched = hello.role is keepty.Role.WATCHER and bool(hello.wishes & keepty.Wish.SHOWN)
+        if is_watched and self._session.writer and not self._transport.is_closing():
+            self.say(f"{self._session.writer} writes here")
 
     def _note_seen(self) -> None:
         if self.is_person and not self._transport.is_closing():

@@ -94,6 +94,7 @@ class FarSession(Struct):
     cols: int | UnsetType = UNSET
     rows: int | UnsetType = UNSET
     title: str | UnsetType | None = UNSET
+    writer: str | UnsetType | None = UNSET
     prompt: str | UnsetType | None = UNSET
     fault: str | UnsetType | None = UNSET
     agent: str | UnsetType | None = UNSET

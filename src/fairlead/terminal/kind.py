@@ -242,6 +242,7 @@ def summary(session: TerminalSession, usage: ProcessUsage | None, agent: str = "
             "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
             "cpu_seconds": usage.cpu_seconds if usage else None,
             "memory": usage.memory if usage else None,
+            **({"writer": session.writer} if session.writer else {}),
             **({"agent": agent} if agent else {}),
             **({"started_by": by} if (by := session.started_by) else {}),
             **({"tool_of": session.tool_of} if session.tool_of else {}),

@@ -107,6 +107,8 @@ class TerminalSession:
         self._wishes: dict[Viewer, keepty.Wish] = {}  # of those that have any
         self._asking: set[Viewer] = set()  # those who want to know when all was typed that they sent
         self._writer: Viewer | None = None
+        self.writer = ""
+        """Who may type now, in words; empty if nobody may."""
         self._offset = 0
         self._shown = -1  # the end of what was sent to clients before it was drawn
         self._behind = False  # the keeper was found again and tells what we know already
@@ -675,6 +677,7 @@ class TerminalSession:
             self._wishes[viewer] = wishes
         if hello.role is Role.WRITER:
             self._writer = viewer
+            self._note_writer(who)
             self.has_had_writer = True
             self._tell_former_writers(who)
             size = (hello.cols, hello.rows)
@@ -697,6 +700,11 @@ class TerminalSession:
         shown = self._outward.alone(self.screen.redraw(keepty.MAX_PAYLOAD, scrollback=scrollback))
         return b"".join(output.encode() for output in keepty.Output.split(shown))
 
+    def _note_writer(self, who: str) -> None:
+        if who != self.writer:
+            self.writer = who
+            self._tell("terminal/writer", writer=who)
+
     def _tell_former_writers(self, who: str) -> None:
         """Tell those that wish it who writes now instead of them."""
         frame = keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows, who).encode()
@@ -711,6 +719,7 @@ class TerminalSession:
         self._asking.discard(viewer)
         if self._writer is viewer:
             self._writer = None
+            self._note_writer("")
             self._tell_former_writers("")
         self._paused.discard(viewer)
         self._unsized.discard(viewer)

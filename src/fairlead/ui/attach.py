@@ -337,7 +337,8 @@ class _Sharing:
         if self._far is not None:  # where no terminal and no session of ours is
             within, shown_on = "", self._far.terminal_of + shown_on
             wishes = wishes & ~keepty.Wish.DIRECT | keepty.Wish.PACED
-        hello = keepty.Hello(role, *self._terminal.size, wishes, shown_on, within)
+        name = f"fairlead attach, pid {os.getpid()}"
+        hello = keepty.Hello(role, *self._terminal.size, wishes, shown_on, within, name)
         self._frame = self._wire.send(hello)
         self._resized = False
         self._greeted_at = time.monotonic()

@@ -32,6 +32,21 @@ AGAIN_SECONDS = 0.1
 """Seconds until a session whose connection was lost is connected to again; the daemon is waited for first."""
 MAX_NAME = 200
 
+_BROWSERS = (
+    *(("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("FxiOS/", "Firefox")),
+    *(
+        ("SamsungBrowser/", "Samsung Internet"),
+        ("CriOS/", "Chrome"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    ),
+)
+_SYSTEMS = (
+    *(("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("Windows", "Windows")),
+    *(("Mac OS X", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux")),
+)
+"""What is in the names of browsers, and what that means; the first one that is there."""
+
 PROTOCOL, NO_SESSION, NO_RIGHT, NOT_FOUND = 4400, 4401, 4403, 4404
 """Codes with which the connection is closed."""
 
@@ -192,7 +207,7 @@ class _Page:
             except (AccessRefused, RequestError) as error:
                 raise PageClosed(NOT_FOUND, error.code, str(error)) from None
         size = self._asked if self._wants_pen else (0, 0)
-        writer.write(wire.send(keepty.Hello(role, *size, WISHES)))
+        writer.write(wire.send(keepty.Hello(role, *size, WISHES, name=page_name(self._visitor.grant.label))))
         return reader
 
     async def _pass_on(self, reader: asyncio.StreamReader) -> None:
@@ -335,6 +350,13 @@ class _Page:
             self._room.set()
         else:
             self._room.clear()
+
+
+def page_name(label: str) -> str:
+    """What others are told of a page that writes, by what its browser calls itself."""
+    browser = next((name for mark, name in _BROWSERS if mark in label), "")
+    system = next((name for mark, name in _SYSTEMS if mark in label), "")
+    return " on ".join(each for each in (f"a page in {browser}" if browser else "a page", system) if each)
 
 
 def _size(message: dict[str, Any]) -> tuple[int, int] | None:

@@ -142,10 +142,10 @@ def _brief(value: object) -> str:
 class Hello(Message):
     """The client's first frame: what it wants to be, and the size of its terminal."""
 
-    __slots__ = ("cols", "role", "rows", "terminal", "wishes", "within")
+    __slots__ = ("cols", "name", "role", "rows", "terminal", "wishes", "within")
     kind = MessageKind.HELLO
-    fields = ("role", "cols", "rows", "wishes", "terminal", "within")
-    hidden = ("terminal", "within")
+    fields = ("role", "cols", "rows", "wishes", "terminal", "within", "name")
+    hidden = ("terminal", "within", "name")
     layout = Struct(">BHH")
 
     role: Role
@@ -156,6 +156,8 @@ class Hello(Message):
     """The client's terminal, with SHOWN."""
     within: str
     """The session that the client says it runs in, with SHOWN."""
+    name: str
+    """Who the client says it is, for other people."""
 
     def __init__(
         self,
@@ -165,6 +167,7 @@ class Hello(Message):
         wishes: Wish = Wish.NONE,
         terminal: str = "",
         within: str = "",
+        name: str = "",
     ) -> None:
         object.__setattr__(self, "role", Role(role))
         self._set("cols", cols, _U16)
@@ -173,11 +176,13 @@ class Hello(Message):
         shown = bool(wishes & Wish.SHOWN)
         object.__setattr__(self, "terminal", terminal if shown else "")
         object.__setattr__(self, "within", within if shown else "")
+        object.__setattr__(self, "name", name)
 
     def payload(self) -> bytes:
         extension = _extension(self.wishes)
-        if self.wishes & Wish.SHOWN:
-            for text in (self.terminal, self.within):
+        texts = (self.terminal, self.within, self.name) if self.name else (self.terminal, self.within)
+        if self.wishes & Wish.SHOWN or (self.wishes and self.name):
+            for text in texts:
                 encoded = text.encode("utf-8", "replace")[:MAX_NAME]
                 extension += bytes((len(encoded),)) + encoded
         return self.layout.pack(self.role, self.cols, self.rows) + extension
@@ -407,7 +412,7 @@ def _parser(
         wishes, texts = Wish.NONE, []
         if extension[:2] == _EXTENSION and len(extension) > 2:
             wishes = Wish(extension[2] & _ALL_WISHES)
-            if kind is MessageKind.HELLO and wishes & Wish.SHOWN:
+            if kind is MessageKind.HELLO:
                 texts = _texts(extension[3:])
         try:
             return message(*fields, wishes, *texts)
@@ -418,9 +423,9 @@ def _parser(
 
 
 def _texts(encoded: bytes) -> list[str]:
-    """The two texts of a Hello's extension; what is not there is empty."""
+    """The three texts of a Hello's extension; what is not there is empty."""
     found = []
-    for _ in range(2):
+    for _ in range(3):
         length = encoded[0] if encoded else 0
         found.append(encoded[1 : 1 + length].decode("utf-8", "replace"))
         encoded = encoded[1 + length :]

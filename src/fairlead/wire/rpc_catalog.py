@@ -528,6 +528,7 @@ terminal/bell name
 terminal/notification name body
 terminal/progress name state
 terminal/recording name path recording
+terminal/writer name writer
 terminal/turn-began name turn
 terminal/turn-ended name turn
 verify/report session-id turn status confidence summary

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...formats.columns import cut, padded, width_of
-from ...formats.shown import clean, counted
+from ...formats.shown import clean, counted, one_line
 from ..needs import STATE_LOOKS, check_look
 from ..plot import Look
 from .link import Previewed
@@ -311,6 +311,8 @@ class Board:
             yield look.paint("dim", look.fit(_how_to_answer(questions), width))
         for command in self.model.runs(entry):
             yield look.paint("cyan", look.fit(f"runs {command}", width))
+        if writer := entry.row.get("writer"):
+            yield look.paint("dim", look.fit(f"{one_line(writer, width)} writes here", width))
         if entry.check != "-" or entry.cost:
             verdict = entry.row.get("verdict") or {}
             said = [_sgr(check_look(entry.check), entry.check)] if entry.check != "-" else []

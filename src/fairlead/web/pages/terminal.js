@@ -69,6 +69,7 @@ export function terminalPane(row) {
     board.isOwner && recordButton,
     download,
   );
+  let writer = row.writer ?? "";
   const node = el("section.terminal", { "aria-label": `Terminal of ${visible(row.name)}` }, bar, searchRow, el("div.terminal-room", screen, cover), keyRow, prompts.node);
 
   let font = Number(recall("font", String(USUAL))) || USUAL;
@@ -136,6 +137,8 @@ export function terminalPane(row) {
     const back = () => document.hidden || link.hurry();
     document.addEventListener("visibilitychange", back);
     addEventListener("online", back);
+    board.addEventListener("sessions", rowMoved);
+    stops.push(() => board.removeEventListener("sessions", rowMoved));
     stops.push(() => document.removeEventListener("visibilitychange", back), () => removeEventListener("online", back));
   }
 
@@ -195,6 +198,19 @@ export function terminalPane(row) {
     terminal.focus();
   }
 
+  // The session's row says who writes; the link says so earlier to who had the pen.
+  function rowMoved() {
+    const now = board.sessions.get(row.id);
+    if (!now || isMine) return;
+    writer = now.writer ?? "";
+    drawPen();
+  }
+
+  function drawPen() {
+    const watching = may ? "You watch" : "You watch (this link may not write)";
+    fill(pen, isMine ? "You write" : writer ? `${visible(writer)} writes here` : watching);
+  }
+
   function penMoved({ mine, by, may: mayTake }) {
     const had = isMine;
     isMine = mine;
@@ -202,7 +218,8 @@ export function terminalPane(row) {
     penButton.hidden = !may;
     penButton.textContent = mine ? "Give back the pen" : "Take the pen";
     penButton.classList.toggle("primary", !mine);
-    fill(pen, mine ? "You write" : had && by ? "Somebody else writes now" : may ? "You watch" : "You watch (this link may not write)");
+    writer = mine ? "" : by ?? (had ? "" : writer);
+    drawPen();
     node.classList.toggle("is-mine", mine);
     terminal.options.cursorBlink = mine;
     if (mine) terminal.focus();
