@@ -47,6 +47,10 @@ ROW_EVERY = 15.0
 """Seconds between two rows of a host of which nothing has changed."""
 ROW_GATHER = 0.05
 """Seconds that changes of sessions are gathered before the next row."""
+ROWS_A_SECOND = 25.0
+"""Rows of a host that are read in a second: it sends at most 20;"""
+ROWS_AT_ONCE = 50
+"""and so many at once, after it was quiet."""
 MAX_ROW = 256 * 1024
 """Bytes of a row; of more sessions than have room only the number is told."""
 MAX_ROWS_BYTES = 256 * MIB

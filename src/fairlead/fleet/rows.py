@@ -70,13 +70,14 @@ class Hosts:
         self._own = own
         self.known: dict[str, HostSeen] = {}
         self.refused = 0
-        """Rows that made no sense."""
+        """Rows that made no sense, or were too many."""
+        self._budgets: dict[str, tuple[float, float]] = {}  # rows that a host may send now, and since when
 
     def take(self, subject: str, data: bytes, *, live: bool) -> None:
         """A row came: now, or out of the bucket."""
         words = subject.split(".")
         name = name_of(words[1] if live else words[-1])
-        if name == self._own:
+        if name == self._own or (live and not self._may_send(name)):
             return
         try:
             check_name(name)
@@ -94,6 +95,17 @@ class Hosts:
         before = self.known.get(name)
         skew = row.at - time.time() if live else (before.skew if before is not None else None)
         self.known[name] = HostSeen(row, time.monotonic(), skew)
+
+    def _may_send(self, name: str) -> bool:
+        """True unless a host sends more rows than anybody has to; they are not even read then."""
+        now = time.monotonic()
+        left, since = self._budgets.get(name, (float(limits.ROWS_AT_ONCE), now))
+        left = min(limits.ROWS_AT_ONCE, left + (now - since) * limits.ROWS_A_SECOND)
+        if len(self._budgets) >= limits.MAX_HOSTS and name not in self._budgets:
+            self._budgets.clear()
+        self._budgets[name] = max(0.0, left - 1), now
+        self.refused += left < 1
+        return left >= 1
 
     def forget_old(self) -> None:
         now = time.monotonic()
