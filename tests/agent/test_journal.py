@@ -177,7 +177,7 @@ def test_branches_part_and_a_fork_has_the_path_up_to_an_entry(path: Path, tmp_pa
             assert [entry.id for entry in fork.branch] == [one.id]
             assert fork.header.parent_session == str(path)
             fork.append(Said(user("three")))
-        with pytest.raises(JournalError, match="has no entry 'nope'"):
+        with pytest.raises(JournalError, match=r"^the conversation has no entry 'nope'$"):
             journal.fork(str(tmp_path / "f.jsonl"), id="s3", upto="nope")
     assert lines(tmp_path / "fork.jsonl")[1] == lines(path)[1]
 

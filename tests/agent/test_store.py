@@ -12,7 +12,7 @@ import pytest
 from fairlead.agent import events, store
 from fairlead.agent.events import ConversationEvent
 from fairlead.agent.journal import JournalError
-from fairlead.agent.messages import text_of
+from fairlead.agent.messages import Assistant, text_of
 from fairlead.agent.store import AgentStore, NotFound, Place
 from tests.agent.playing import WAIT, AskBeforeWriting, Models, Note, calls, replay, says
 
@@ -142,6 +142,34 @@ def test_a_fork_knows_its_parent_and_goes_its_own_way(tmp_path: Path) -> None:
         sessions.close()
 
     asyncio.run(run())
+
+
+def test_a_fork_at_an_answer_has_all_up_to_it_with_what_its_calls_brought(tmp_path: Path) -> None:
+    async def run() -> None:
+        told: list[ConversationEvent] = []
+        sessions = opened(tmp_path, told)
+        session = sessions.create(str(tmp_path))
+        session.prompt("first")
+        async with asyncio.timeout(WAIT):
+            while not session.approvals:
+                await asyncio.sleep(0)
+            session.settle(next(iter(session.approvals)), allowed=True, by="test")
+            await session.idle()
+            session.prompt("second")
+            await session.idle()
+        answers = [each.entry_id for each in told if isinstance(each, events.MessageSaid) and is_answer(each)]
+        assert len(answers) == 3
+        for entry, count in zip(answers, (3, 4, 6)):  # prompt, call and result; "done"; the second turn
+            fork = await sessions.fork(session, entry)
+            assert fork.messages == session.messages[:count]
+            assert (fork.is_idle, fork.unsaid) == (True, [])
+        sessions.close()
+
+    asyncio.run(run())
+
+
+def is_answer(event: events.MessageSaid) -> bool:
+    return isinstance(event.message, Assistant)
 
 
 def test_the_least_used_sessions_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

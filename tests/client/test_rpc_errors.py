@@ -460,7 +460,7 @@ CANT = [
         step(
             "fork",
             '{:entry-id "no"}',
-            error(PARAMS, "invalid request parameter :entry-id: /sessions/S1.jsonl has no entry 'no'"),
+            error(PARAMS, "invalid request parameter :entry-id: the conversation has no entry 'no'"),
         ),
     ),
     row(

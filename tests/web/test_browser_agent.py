@@ -133,6 +133,26 @@ def test_a_turn_is_steered_and_ended_and_a_conversation_forked(
     page.wait_for_url(lambda url: "/s/" in url and len(console.hosting.ask("session_list")["sessions"]) == 2)
 
 
+def test_a_conversation_is_forked_at_an_answer(console: ConsoleHosting, browser: Chromium) -> None:
+    project(console)
+    page = browser.page(console)
+    start(page, "agent", "garden", "~/garden", prompt="say: roses")
+    page.locator(".message.assistant").get_by_text("roses").wait_for()
+    page.get_by_role("button", name="Send").wait_for()
+    say(page, "say: hedges")
+    page.locator(".message.assistant").get_by_text("hedges").wait_for()
+    page.get_by_role("button", name="Send").wait_for()
+    first = page.url
+    answer = page.locator(".message.assistant").filter(has_text="roses")
+    answer.hover()
+    answer.get_by_role("button", name="Fork").click()
+    page.wait_for_url(lambda url: "/s/" in url and url != first)
+    answer.wait_for()
+    assert page.get_by_text("hedges").count() == 0
+    page.reload()
+    answer.get_by_role("button", name="Fork").wait_for()  # also of what was fetched
+
+
 ASKS = """
 import sys
 from fairlead.client.connection import DaemonConnection

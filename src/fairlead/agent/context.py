@@ -308,13 +308,32 @@ class Course:
 
 
 def end_of_turn(branch: Sequence[Entry], id: str) -> str:
-    """The last entry of the turn that a prompt begins; any other entry is its own."""
+    """The last entry of the turn that a prompt begins, or the last result of an answer's calls; any other is
+    its own."""
     at = next((at for at, entry in enumerate(branch) if entry.id == id), None)
-    if at is None or not _is_said_by_person(branch[at]):
+    if at is None:
         return id
     later = branch[at + 1 :]
+    if calls := _calls_of(branch[at]):
+        return next((entry.id for entry in reversed(later) if _result_of(entry) in calls), id)
+    if not _is_said_by_person(branch[at]):
+        return id
     end = next((number for number, entry in enumerate(later) if _is_said_by_person(entry)), len(later))
     return branch[at + end].id
+
+
+def _calls_of(entry: Entry) -> set[str]:
+    """The ids of an answer's calls."""
+    if isinstance(entry.body, Said) and isinstance(entry.body.message, Assistant):
+        return {call.id for call in entry.body.message.calls}
+    return set()
+
+
+def _result_of(entry: Entry) -> str:
+    """The id of the call that an entry has the result of; empty if it has none."""
+    if isinstance(entry.body, Said) and isinstance(entry.body.message, ToolResult):
+        return entry.body.message.tool_call_id
+    return ""
 
 
 def _is_said_by_person(entry: Entry) -> bool:

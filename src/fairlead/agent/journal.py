@@ -376,7 +376,7 @@ class Journal:
     def fork(self, path: str, *, id: str, upto: str) -> Journal:
         """A new journal with the path up to an entry, which is in it too. Lines are copied as they are."""
         if upto not in self._by_id:
-            raise JournalError(f"{self.path} has no entry {upto!r}")
+            raise JournalError(f"the conversation has no entry {upto!r}")
         wanted = [entry.line for entry in self.path_to(upto)]
         fork = Journal.create(path, id=id, cwd=self.header.cwd, parent_session=self.path)
         lines = set(wanted)

@@ -133,10 +133,18 @@ export class Transcript {
       place.append(userMessage(message.id, message.text ?? "", this.#calls, pictures));
       return;
     }
+    let last = null;
     for (const part of message.content ?? []) {
       const node = this.#part(part, results);
       if (node) place.append(node);
+      if (part.type === "text") last = node ?? last;
     }
+    this.#mayFork(last, message.id);
+  }
+
+  // An answer can be forked: the conversation up to it, and with what its calls brought.
+  #mayFork(node, id) {
+    if (node && id && this.#calls.fork) node.append(forkButton(id, this.#calls.fork));
   }
 
   #part(part, results) {
@@ -199,6 +207,7 @@ export class Transcript {
     this.cost += message.usage?.cost ?? 0;
     this.#dropLive();
     if (!this.#isNew(message.id)) return;
+    let last = null;
     for (const part of message.content ?? []) {
       if (part.type === "tool-call") {
         this.#tool(part.id, part.name).run(part.arguments ?? {});
@@ -210,7 +219,9 @@ export class Transcript {
       const before = call && this.#tools.get(call.id).node;
       if (before?.parentNode === this.node) this.node.insertBefore(node, before);
       else this.#add(node);
+      if (part.type === "text") last = node;
     }
+    this.#mayFork(last, message.id);
   }
 
   #tool(id, name) {
@@ -229,8 +240,10 @@ function userMessage(id, text, { fork }, pictures = 0) {
   const shown = visible(text);
   const isLong = shown.length > LONG_PROMPT;
   const body = isLong ? el("details", el("summary", `${cut(shown, 300)}`), el("p", shown)) : el("p", shown);
-  return el("div.message.user", { data: { entry: id ?? "" } }, body, pictures > 0 && el("p.dim", `with ${counted(pictures, "picture")}`), id && fork && button("Fork", () => fork(id), { class: "quiet fork", title: "Copy the conversation up to here into another session" }));
+  return el("div.message.user", { data: { entry: id ?? "" } }, body, pictures > 0 && el("p.dim", `with ${counted(pictures, "picture")}`), id && fork && forkButton(id, fork));
 }
+
+const forkButton = (id, fork) => button("Fork", () => fork(id), { class: "quiet fork", title: "Copy the conversation up to here into another session" });
 
 function thought(text) {
   return el("details.message.thinking", el("summary", `Thinking: ${oneLine(text, 100)}`), el("p", visible(text)));
