@@ -121,6 +121,7 @@ demo: setup ## show both ends of each protocol talking, frame by frame
 	$(BIN)/python demo/dashboard.py
 	$(BIN)/python demo/worktrees.py
 	$(BIN)/python demo/web.py
+	$(BIN)/python demo/fleet.py
 
 bench-formats: $(READY)bench ## compare the speed of the formats and decoders with their peers
 	$(BIN)/python bench/formats.py
