@@ -25,7 +25,7 @@ MEASURED := $(filter-out %_limits.py %_against_clojure.py %_sbcl.py,$(wildcard t
 # mypy refuses a directory that has no Python in it.
 CHECKED := $(foreach dir,src tests bench fuzz demo tools,$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 
-.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-chat bench-verify bench-control bench-hosted bench-state bench-dashboard bench-web fuzz clean
+.PHONY: help setup peers install uninstall test test-peers slow soak coverage lint types imports pytest format sdk pages lock demo bench-formats bench-terminal bench-agent bench-chat bench-verify bench-control bench-hosted bench-state bench-dashboard bench-web bench-fleet fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -155,6 +155,9 @@ bench-dashboard: $(READY)bench ## measure the dashboard: its start, a key beside
 
 bench-web: $(READY)bench ## measure the web console: a key, throughput beside a bare relay, memory
 	$(BIN)/python bench/web.py
+
+bench-fleet: $(READY)bench ## measure a fleet: across two hosts beside bare NATS, and 200 simulated hosts
+	$(BIN)/python bench/fleet.py
 
 fuzz: $(READY)fuzz ## fuzz each decoder for FUZZ_SECONDS
 	$(BIN)/python fuzz/run.py

@@ -1,5 +1,5 @@
-"""Two hosts on one machine, joined over NATS that the demo starts itself: sessions, a question and queued jobs
-of one seen and used from the other: `make demo`. Each host is a daemon with a home of its own."""
+"""Two hosts on one machine, joined over NATS that the demo starts itself: sessions and queued jobs of one are
+seen and used from the other: `make demo`. Each host is a daemon with a home of its own."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ class Crew:
         self.workers = [self.add(name, capacity=2) for name in ("roses", "tulips")]
         self.laptop.wait_for("roses", "tulips")
 
-    def add(self, name: str, capacity: int = 0) -> Machine:
+    def add(self, name: str, capacity: int = 0, *words: str, url: str = "") -> Machine:
         machine = self.machines[name] = Machine(self.fleet, name)
         machine.environment["FAIRLEAD_FLEET_CAPACITY"] = str(capacity)
         self.project(machine).mkdir()
-        machine.join()
+        machine.join(*words, url=url)
         return machine
 
     def project(self, machine: Machine) -> Path:
@@ -164,6 +164,31 @@ def test_the_hub_is_killed_with_jobs_queued_and_running(crew: Crew) -> None:
     jobs = crew.jobs()
     assert [jobs[id]["state"] for id in (running, *waiting)] == ["done"] * 5
     assert len(crew.began()) == 1
+
+
+def test_a_machine_with_a_leaf_node_asks_and_works(crew: Crew) -> None:
+    leaf = crew.add("ferns", 1, "--leaf", url=crew.fleet.leaf_url)
+    crew.laptop.wait_for("ferns")
+    leaf.wait_for("laptop")
+    id = crew.queue("write a.txt: a", "--verify", "test -e a.txt", "--on", "ferns")
+    crew.laptop.run("queue", "wait", id)
+    assert crew.jobs()[id]["host"] == "ferns"
+    words = (
+        "run",
+        "--queue",
+        "-q",
+        "--yes",
+        "--project",
+        "~/garden",
+        "--verify",
+        "test -e b.txt",
+        "--on",
+        "roses",
+    )
+    asked = leaf.run(*words, "--", "write b.txt: b").stdout.strip()
+    done = leaf.run("queue", "wait", "--json", asked, check=False)
+    assert json.loads(done.stdout)["state"] == "done", done.stdout
+    assert asked in crew.jobs()
 
 
 def test_without_a_fleet_it_says_what_to_do(crew: Crew) -> None:

@@ -112,8 +112,7 @@ def main(arguments: Sequence[str]) -> int:
         for session in there(sessions):
             print(f"{host}:{session['name']}" if (host := host_of(session)) else session["name"])
     elif sessions or hosts:
-        for line in lines_of(sessions, hosts):
-            print(line)
+        print("\n".join(lines_of(sessions, hosts)))
     elif not options.name:
         how = "`fairlead start NAME -- COMMAND` starts a program, `fairlead agent NAME` an agent"
         print(f"no sessions; {how}", file=sys.stderr)
@@ -228,6 +227,9 @@ def _table_of(sessions: list[dict[str, Any]]) -> list[str]:
     from .columns import table_lines, terminal_width
 
     names = [(host_of(session), shown_name(session)) for session in sessions]
+    counts: dict[tuple[str, str], int] = {}
+    for name_there in names:
+        counts[name_there] = counts.get(name_there, 0) + 1
     rows: list[tuple[str, ...]] = [HEAD, *map(_row, sessions)]
     ids = {session["id"] for session in sessions}
     for at, session in enumerate(sessions, 1):
@@ -235,7 +237,7 @@ def _table_of(sessions: list[dict[str, Any]]) -> list[str]:
             host, name, *rest = rows[at]
             rows[at] = (host, f"  {name}", *rest)
     for at, session in enumerate(sessions, 1):
-        if names.count(names[at - 1]) > 1 and (id := own_id(session)) != session["name"]:
+        if counts[names[at - 1]] > 1 and (id := own_id(session)) != session["name"]:
             host, name, *rest = rows[at]
             rows[at] = (host, f"{name} ({id[:SHORT_ID]})", *rest)
     has_checks = any("verdict" in session for session in sessions)

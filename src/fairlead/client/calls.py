@@ -3,6 +3,7 @@ rules of their own are here, the others in `aio`. Does no I/O."""
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +18,21 @@ Answer = dict[str, Any]
 Format = Literal["text", "ansi", "html", "svg"]
 
 
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
+@functools.lru_cache(maxsize=1024)
+def _underscored(name: str) -> str:
+    return name.replace("-", "_")
+
+
 def plain(value: Any) -> Any:
     """EDN as Python people write it: names as strings with underscores."""
+    if type(value) in _ATOMS:  # as most values of a long list are
+        return value
     if isinstance(value, Mapping):
         return {
-            key.name.replace("-", "_") if isinstance(key, Keyword) else key: plain(inner)
+            _underscored(key.name) if isinstance(key, Keyword) else key: plain(inner)
             for key, inner in value.items()
         }
     if isinstance(value, list | tuple):

@@ -50,6 +50,8 @@ def printable(text: str, kept: str = "") -> str:
     >>> printable("a\\x1b[2Jb\\n"), printable("a\\n", kept="\\n")
     ('a·[2Jb·', 'a\\n')
     """
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() or char in kept else "·" for char in text)
 
 

@@ -264,15 +264,19 @@ class HostLink:
     async def _follow(self, connection: FarConnection) -> None:
         """Ask for what changed, until the connection is over. Raises why it is."""
         over = asyncio.ensure_future(connection.over.wait())
+        refreshed = 0.0
         try:
             while connection.is_open:
                 await self._wait(over)
                 if not connection.is_open:
                     break
                 if self._dirty.is_set():
-                    await asyncio.wait([over], timeout=limits.GATHER)
+                    # the first change is seen at once, those that come soon after it together
+                    if (left := refreshed + limits.GATHER - time.monotonic()) > 0:
+                        await asyncio.wait([over], timeout=left)
                     self._dirty.clear()
                     await self._refresh(connection)
+                    refreshed = time.monotonic()
                 elif self._list_due is not None and time.monotonic() >= self._list_due:
                     self._list_due = None
                     await self._ask_list(connection)
