@@ -24,6 +24,7 @@ from .prompting import TerminalPrompts
 from .session import TerminalSession
 from .state.tracker import Trackers
 from .submitting import Submitters
+from .transcripts import Transcripts
 from .turns import LiveTerminal, TerminalTurns
 from .usage import ProcessUsage, Usages
 
@@ -56,6 +57,7 @@ class TerminalKind:
         self._turns = turns
         self._feed = feed
         self._usages = Usages()
+        self._transcripts = Transcripts()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         sessions = list(self._host.sessions.values())
@@ -64,6 +66,8 @@ class TerminalKind:
             running = {each.pid: each.started_at for each in sessions if each.state is ProgramState.RUNNING}
             with contextlib.suppress(OSError):  # the list is worth more than what they use
                 used = await asyncio.to_thread(self._usages.look, running)
+            if files := self._files(sessions):
+                await asyncio.to_thread(self._transcripts.look, files)
             sessions = [each for each in sessions if each in self._host]  # some may have gone meanwhile
         found = [self._summary(each, used.get(each.pid)) for each in sessions]
         for number, each in enumerate(sessions):
@@ -72,6 +76,11 @@ class TerminalKind:
                 more = {**found[number].more, "stray_pid": stray.pid}
                 found[number] = msgspec.structs.replace(found[number], more=more)
         return found
+
+    def _files(self, sessions: Sequence[TerminalSession]) -> dict[str, str]:
+        """The transcripts of the agents in sessions, as their hooks have told."""
+        lives = {each.id: self._turns.seen(each.id) for each in sessions}
+        return {id: live.file for id, live in lives.items() if live is not None and live.file}
 
     async def find(self, word: str, *, every: bool) -> Sequence[Summary]:
         session = self._host.sessions.get(word)
@@ -86,6 +95,10 @@ class TerminalKind:
             found = msgspec.structs.replace(
                 found, more={**found.more, "prompt": prompt} if prompt else found.more
             )
+        if (use := self._transcripts.of(session.id)) is not None:
+            used_up = {"cost": round(use.cost, 6), "tokens": use.tokens, "context_tokens": use.context_tokens}
+            more = {**found.more, **{name: each for name, each in used_up.items() if each}}
+            found = msgspec.structs.replace(found, more=more)
         if (queue := self._prompts.get(session.id)) is None or not (waiting := len(queue.waiting)):
             return found
         return msgspec.structs.replace(found, more={**found.more, "queued": waiting})
