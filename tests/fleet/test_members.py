@@ -145,6 +145,24 @@ def test_a_machine_that_leaves_is_away_at_once_and_here_again_when_it_joins(flee
         second.close()
 
 
+def test_a_machine_that_only_works_follows_no_others_and_reaches_them(fleet: Fleet) -> None:
+    seen, worker = Machine(fleet, "seen"), Machine(fleet, "worker")
+    worker.environment["FAIRLEAD_FLEET_FOLLOW"] = "false"
+    try:
+        seen.start("work", "echo this is seen; exec cat")
+        for machine in (seen, worker):
+            machine.run("ls")
+            machine.join()
+        worker.wait_for("seen")
+        worker.ask("host_list")  # it would begin to follow now
+        seen.until(lambda: [row["name"] for row in seen.ask("host_list")["hosts"]] == ["worker"])
+        assert "this is seen" in worker.run("screen", "seen:work").stdout
+        assert worker.ask("host_list")["hosts"] == []
+    finally:
+        seen.close()
+        worker.close()
+
+
 def test_a_machine_joins_through_a_leaf_node(fleet: Fleet) -> None:
     direct, leaf = Machine(fleet, "direct"), Machine(fleet, "leaf")
     try:

@@ -40,7 +40,9 @@ class OtherHosts:
 
     def _look(self) -> None:
         """See which hosts there are, if that changed."""
-        has_fleet = os.path.exists(f"{self._settings.runtime_dir}/fleet.sock")
+        has_fleet = self._settings.flag("fleet", "follow") and os.path.exists(
+            f"{self._settings.runtime_dir}/fleet.sock"
+        )
         try:
             found = os.stat(path_of(self._settings))
             mark: tuple[object, ...] = (found.st_mtime_ns, found.st_size, found.st_ino, has_fleet)

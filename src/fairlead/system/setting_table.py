@@ -115,6 +115,11 @@ SETTINGS: Mapping[str, Mapping[str, Setting]] = {
             0,
             "how many turns this host takes at a time; with 0 it runs no queued jobs, and is not full either",
         ),
+        "follow": Setting(
+            "true",
+            "whether the daemon follows the other hosts of the fleet, for lists of all; a host that only "
+            "works need not",
+        ),
         "jobs_from": Setting(
             "*",
             "machines, and users as `@NAME`, whose queued jobs this host runs: a list, or a text with commas "
