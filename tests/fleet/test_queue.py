@@ -12,8 +12,11 @@ import msgspec
 import pytest
 
 from fairlead.fleet import limits
+from fairlead.fleet.authority import Authority
 from fairlead.fleet.job_store import Outrun
 from fairlead.fleet.jobs import JobBody, JobFault, Lane, SignedJob, new_id, signed, subject
+from fairlead.fleet.nkeys import ACCOUNT, KeyPair
+from fairlead.fleet.signing import SignatureFault, Verifier
 from tests.fleet.fleets import Fleet
 from tests.fleet.queueing import LEASE, Members, job, members, over, until
 
@@ -281,6 +284,21 @@ def test_who_may_only_read_queues_nothing_and_writes_no_state(fleet: Fleet) -> N
         assert (await reader.newest(kept.id)) is not None
 
     run(fleet, doing)
+
+
+def test_jobs_of_a_revoked_credential_and_of_another_account_are_not_run(fleet: Fleet) -> None:
+    creds = fleet.creds("machine", "gone")
+    authority = Authority(str(fleet.directory))
+    team = authority.account()
+    ours, theirs = Verifier(team.public, "roses"), Verifier(KeyPair.new(ACCOUNT).public, "roses")
+    ours.learn(authority.account_jwt(team))
+    assert ours.standing(creds.jwt).name == "gone"
+    with pytest.raises(SignatureFault, match="belongs to another account"):
+        theirs.standing(creds.jwt)
+    fleet.run("revoke", "gone")
+    ours.learn(authority.account_jwt(team))
+    with pytest.raises(SignatureFault, match="was revoked"):
+        ours.standing(creds.jwt)
 
 
 def test_a_state_can_only_be_written_in_ones_own_name(fleet: Fleet) -> None:
