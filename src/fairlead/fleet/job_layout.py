@@ -31,7 +31,16 @@ from nats.js.errors import BadRequestError, NotFoundError
 from ..system.own_place import MAX_LABELS, check_label
 from . import limits
 from .jobs import Lane
-from .subjects import BUCKET, HOST_JOB_STREAM, JOB_STREAM, RUN_BUCKET, NameFault, check_name, name_of
+from .subjects import (
+    BUCKET,
+    HOST_JOB_STREAM,
+    JOB_STREAM,
+    RUN_BUCKET,
+    RUN_STREAM,
+    NameFault,
+    check_name,
+    name_of,
+)
 
 log = logging.getLogger("fairlead.fleet")
 
@@ -71,6 +80,10 @@ async def lay_out_jobs(client: Client, lease: float = limits.JOB_LEASE) -> None:
                 direct=True,
             )
         )
+    # when it is full, what was written longest ago goes: what runs is written every few seconds
+    runs = (await stream.stream_info(RUN_STREAM)).config
+    if runs.discard is not DiscardPolicy.OLD:
+        await stream.update_stream(runs.evolve(discard=DiscardPolicy.OLD))
     await make_lanes(stream, [Lane("any")], lease)
 
 
