@@ -91,7 +91,7 @@ def test_files_are_put_back_after_the_whole_list_was_seen(console: ConsoleHostin
     # and the other way round
     browser.expected.append("409 (Conflict)")  # there is no turn left to put back
     dialog = opened(page, id)
-    dialog.get_by_label("take the last undo back").check()
+    dialog.get_by_label("redo: reverse the last undo").check()
     dialog.get_by_role("button", name=f"Take back, {MANY + 1} files").wait_for()
     dialog.locator(".preview-end").scroll_into_view_if_needed()
     dialog.get_by_role("button", name="Take back").click()

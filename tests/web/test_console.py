@@ -190,7 +190,7 @@ def test_the_demo_shows_a_link_a_terminal_and_a_share() -> None:
         check=False,
     )
     assert done.returncode == 0, done
-    assert "a watcher may not terminal_send" in done.stdout
+    assert "the role watcher does not allow terminal_send" in done.stdout
     assert "nobody is logged in here" in done.stdout
 
 

@@ -189,3 +189,27 @@ def test_the_pen_changes_in_the_middle_of_a_flood(console: ConsoleHosting, brows
         assert not any(each["t"] == "away" for each in shown.told)
     console.hosting.run("stop", "busy")
     assert "Traceback" not in console.log()
+
+
+def test_a_page_keeps_its_scrollback_when_the_size_changes(console: ConsoleHosting, browser: Browser) -> None:
+    """A redraw begins with a reset, which empties the scrollback of a page's terminal."""
+    console.hosting.start("rolled", "stty -echo; seq -f L%g 1 2000; echo ready; cat")
+    console.hosting.wait_text("rolled", "ready")
+    with browser.terminal("rolled") as one, browser.terminal("rolled") as two:
+        for page in (one, two):
+            page.until("redraw")
+            page.until_shown("ready")
+        one.say(t="take-pen", cols=80, rows=24)
+        one.until("pen", mine=True)
+        one.until_shown("ready")
+        for cols, rows in ((80, 20), (80, 30), (100, 25), (60, 25)):
+            before = len(one.output), len(two.output)
+            one.say(t="resize", cols=cols, rows=rows)
+            for page, start in zip((one, two), before):
+                page.until("size", cols=cols, rows=rows)
+                while b"\x1bc" not in page.output[start:] or b"ready" not in page.output[start:]:
+                    page.take()
+                drawn = page.output[page.output.rindex(b"\x1bc") :]
+                assert b"L1\r" in drawn, (cols, rows, drawn[:200])
+                assert b"L1000\r" in drawn, (cols, rows, drawn[:200])
+    console.hosting.run("stop", "rolled")

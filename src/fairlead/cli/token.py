@@ -22,7 +22,7 @@ COMMAND = Command(
             optional=True,
             choices=("new", "ls", "rm"),
         ),
-        Argument("id", "for rm: the token's id", optional=True),
+        Argument("id", "for rm: the token's id or its name", optional=True),
     ),
     options=(
         Option(
@@ -37,7 +37,7 @@ COMMAND = Command(
     ),
     examples=(
         ("fairlead token --scope read --for 7d --name grafana", "a token that may look, for a week"),
-        ("fairlead token rm 1f2e3d4c", "end one"),
+        ("fairlead token rm grafana", "end one, by its name or its id"),
     ),
     far="there",
 )
@@ -46,18 +46,13 @@ COMMAND = Command(
 def main(arguments: Sequence[str]) -> int:
     options = parsed(COMMAND, arguments)
     if (options.what == "rm") != (options.id is not None):
-        raise UsageError("`token rm` takes the id of one token; the others take none")
+        raise UsageError("`token rm` takes the id or name of one token; the others take none")
     from ..system.settings import Settings
     from ..web.launch import asked
 
     settings = Settings()
     if options.what == "rm":
-        rows = asked(settings, "sessions")["sessions"]
-        if not any(row["id"] == options.id and row["kind"] == "token" for row in rows):
-            from .arguments import Failure
-
-            raise Failure(f"no token has the id {options.id!r}")
-        asked(settings, "revoke", id=options.id)
+        asked(settings, "revoke", id=_found(asked(settings, "sessions")["sessions"], options.id))
         return 0
     if options.what == "ls":
         return _list(asked(settings, "sessions")["sessions"], as_json=options.json)
@@ -77,6 +72,21 @@ def main(arguments: Sequence[str]) -> int:
         if sys.stdout.isatty():
             print(f"this is shown once; `fairlead token rm {made['id']}` ends it", file=sys.stderr)
     return 0
+
+
+def _found(rows: list[dict[str, str]], word: str) -> str:
+    """The id of the token that has this id, or alone has this name. Raises Failure."""
+    tokens = [row for row in rows if row["kind"] == "token"]
+    found = [row["id"] for row in tokens if row["id"] == word] or [
+        row["id"] for row in tokens if row["label"] == word
+    ]
+    if len(found) == 1:
+        return found[0]
+    from .arguments import Failure
+
+    if found:
+        raise Failure(f"{len(found)} tokens have the name {word!r}: use an id, one of {', '.join(found)}")
+    raise Failure(f"no token has the id or name {word!r}")
 
 
 def _list(rows: list[dict[str, object]], *, as_json: bool) -> int:

@@ -164,7 +164,9 @@ def _show(settings: Settings, listen: Listening, options: Options) -> int:
         import time
 
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(made["until"]))
-        print(f"good once; the {role} sees {options.share} until {until}; --revoke {made['id']} ends it")
+        may = "watch" if role == "watcher" else "watch, write and answer in"
+        print(f"works once; who opens it may {may} {options.share} until {until}")
+        print(f"`fairlead web --revoke {made['id']}` ends it before")
     elif not options.no_open:
         _open(made["link"])
     if is_far and not options.share:
@@ -230,8 +232,8 @@ def _list(found: dict[str, Any], *, as_json: bool) -> None:
         used = "used" if row["used"] else "not used yet"
         lines.append(f"{row['id']}  share    {row['role']:<8} {row['name']}, until {until(row)}, {used}")
     for row in found["sessions"]:
-        whose = f"by share {row['share']}" if row["share"] else row["from"]
-        line = f"{row['id']}  {row['kind']:<8} {row['role']:<8} until {until(row)} {whose} {row['label']}"
+        whose = f"{row['name']}, by share {row['share']}" if row["share"] else row["from"]
+        line = f"{row['id']}  {row['kind']:<8} {row['role']:<8} until {until(row)} {whose} {row['device']}"
         lines.append(line.rstrip())
     for row in found["waiting"]:
         lines.append(f"code {row['code']}  waits at {row['from']}: {row['agent']}")

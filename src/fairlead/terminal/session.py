@@ -379,7 +379,7 @@ class TerminalSession:
                 if (
                     wishes & keepty.Wish.REDRAWS and not viewer.behind
                 ):  # not every program draws anew by itself
-                    self.resync(viewer)
+                    self._redraw_resized(viewer, wishes)
         self._tell_asking()
 
     def _exited(self, code: int) -> None:
@@ -731,6 +731,14 @@ class TerminalSession:
                 self._unsized.discard(viewer)
                 viewer.write(keepty.ResizeAck(self.generation, self.screen.cols, self.screen.rows).encode())
             viewer.write(self._redraw(scrollback=False))
+
+    def _redraw_resized(self, viewer: Viewer, wishes: keepty.Wish) -> None:
+        """Show a client the screen at its new size. One in a person's terminal leaves the scrollback there
+        alone; any other, such as a page, empties its own at each redraw, so it gets that again."""
+        if wishes & (keepty.Wish.SHOWN | keepty.Wish.SCREEN_ONLY):
+            self.resync(viewer)
+        else:
+            viewer.write(self._redrawn())
 
     def receive(self, viewer: Viewer, message: keepty.Message | keepty.Malformed) -> str:
         """What a client says. Gives the reason if it is ignored, else nothing."""

@@ -163,7 +163,9 @@ class Access:
             share.link = ""
             return self._let_in(share.role, address, label, share)
         self._refuse_wrong(
-            address, "this link was used already, or has expired; `fairlead web` prints a new one"
+            address,
+            "this link was used already, or has expired: ask whoever gave it to you for another; "
+            "for your own machine `fairlead web` prints one",
         )
 
     def _wait(self, key: str, address: str, label: str) -> tuple[str, Waiting]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 from ..client.calls import RequestError
 from . import limits
 from .access import Access, AccessRefused, Grant, Share, Visitor
+from .device import device
 from .hub import Hub, NumberedEvent
 from .shared import is_same
 from .wired import BadRequest, Gone, Receive, Scope, Send, json_of, sent_fault, sent_json
@@ -15,18 +16,20 @@ from .wired import BadRequest, Gone, Receive, Scope, Send, json_of, sent_fault, 
 SHARED_ROLES = ("watcher", "writer")
 
 
-def grant_row(grant: Grant) -> dict[str, Any]:
+def grant_row(grant: Grant, share: Share | None = None) -> dict[str, Any]:
     """A browser or a token, for lists."""
     return {
         "id": grant.id,
         "kind": "token" if grant.is_token else "browser",
         "role": grant.role,
         "share": grant.share or None,
+        "name": share.name if share is not None else None,
         "since": grant.since,
         "until": grant.until,
         "last": grant.last,
         "from": grant.address,
         "label": grant.label,
+        "device": grant.label if grant.is_token else device(grant.label),
     }
 
 
@@ -56,13 +59,17 @@ class Console:
         """A link with a ticket, in the part that no server gets."""
         return f"{self.base}/in#{ticket}"
 
-    def listed(self) -> dict[str, Any]:
-        """Who is here, or may come."""
+    def listed(self, own: str = "") -> dict[str, Any]:
+        """Who is here, or may come. `own` is the id of who asks, if that is a browser."""
+        shares = {each.id: each for each in self._access.shares()}
+        grants = self._access.grants()
         return {
-            "sessions": [grant_row(each) for each in self._access.grants()],
-            "shares": [share_row(each) for each in self._access.shares()],
+            "sessions": [
+                grant_row(each, shares.get(each.share)) | {"own": each.id == own} for each in grants
+            ],
+            "shares": [share_row(each) for each in shares.values()],
             "waiting": [
-                {"code": each.code, "from": each.address, "agent": each.label, "until": each.until}
+                {"code": each.code, "from": each.address, "agent": device(each.label), "until": each.until}
                 for each in self._access.waiting
             ],
         }
@@ -120,7 +127,7 @@ class Console:
     # --- over HTTP ----------------------------------------------------------------------------------------
 
     async def sessions(self, scope: Scope, receive: Receive, send: Send, visitor: Visitor) -> None:
-        await sent_json(scope, send, 200, {"ok": True, "data": self.listed()})
+        await sent_json(scope, send, 200, {"ok": True, "data": self.listed(visitor.grant.id)})
 
     async def _given(self, scope: Scope, receive: Receive, send: Send) -> dict[str, Any] | None:
         try:

@@ -75,7 +75,7 @@ def check_op(visitor: Visitor, op: str) -> None:
     if op not in OPS or op in NOT_OVER_HTTP:
         raise AccessRefused(f"no op {op!r:.60} over HTTP", "request/not-found", 404)
     if op not in OPS_OF[visitor.role]:
-        raise AccessRefused(f"a {visitor.role} may not {op}", "web/role")
+        raise AccessRefused(f"the role {visitor.role} does not allow {op}", "web/role")
 
 
 def given_to(visitor: Visitor, op: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 // The page: its bar, the list of sessions at the side, the banner that says what is away, and one view at a time,
 // as the address after # says.
 
-import { board, stateOf } from "./board.js";
+import { board, byUrgency, stateOf } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { inboxView } from "./inbox.js";
 import { lookWhatIsSeen } from "./looked.js";
@@ -77,7 +77,7 @@ async function route() {
 
 function drawNav() {
   const { view } = where();
-  const count = board.questions.size + board.doors.length;
+  const count = board.questions.size + board.waitingElsewhere().length + board.doors.length;
   const links = VIEWS.filter(([name]) => board.isOwner || name === "inbox" || name === "sessions").map(([name, label]) => ({
     key: name,
     mark: `${view === name || (name === "sessions" && view === "s")}${name === "inbox" ? count : ""}`,
@@ -96,11 +96,10 @@ function drawNav() {
 }
 
 const BRIEF = new Set(["idle", "unknown"]); // states that only the dot shows, so that names have room
-const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5 };
 
 function drawSide() {
   const { view, rest } = where();
-  const rows = [...board.sessions.values()].sort((a, b) => ORDER[stateOf(a)] - ORDER[stateOf(b)] || a.name.localeCompare(b.name));
+  const rows = [...board.sessions.values()].sort(byUrgency);
   keep(
     side,
     rows.map((row) => {
@@ -125,16 +124,16 @@ function drawSide() {
 
 const LINKS = {
   opening: ["", "Connecting…"],
-  "daemon-away": ["away", "The daemon is away. Programs keep running; this page comes back by itself."],
-  "console-away": ["away", "The console can't be reached. This page comes back by itself."],
-  "signed-out": ["out", "This browser is not let in (any more). Run `fairlead web` on your machine for a new link."],
+  "daemon-away": ["away", "The daemon is away; programs keep running. This page comes back when it runs again; if it was stopped, any command starts it, such as `fairlead ls`."],
+  "console-away": ["away", "The console can't be reached. This page comes back when it can be; if it was stopped, `fairlead web` starts it."],
+  "signed-out": ["out", "This browser is not let in (any more). Run `fairlead web` on your machine for a new link; a guest asks whoever shared the session for one."],
 };
 
 function drawLink() {
   const [kind, words] = LINKS[board.link] ?? ["", board.why];
   banner.hidden = !words;
   banner.className = `banner ${kind}`;
-  const more = board.why && board.link !== "here" && !words.includes(board.why) ? ` (${visible(board.why)})` : "";
+  const more = board.why && board.link !== "here" && !words.toLowerCase().includes(board.why.toLowerCase()) ? ` (${visible(board.why)})` : "";
   banner.textContent = words ? words + more : "";
   document.body.classList.toggle("is-away", kind === "away");
 }
@@ -164,6 +163,11 @@ function tick() {
 
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, .xterm, dialog")) return;
+  if (document.querySelector(".terminal.is-mine")) return; // somebody writes there: a key beside it leads nowhere
+  if (event.key === "q") {
+    event.preventDefault();
+    return toQuestion();
+  }
   const view = { i: "inbox", s: "sessions", r: "reports", h: "health" }[event.key];
   if (view && (board.isOwner || view === "inbox" || view === "sessions")) location.hash = `#/${view}`;
   else if (event.key === "/") document.querySelector("main input[type=search]")?.focus();
@@ -171,11 +175,21 @@ function keys(event) {
   event.preventDefault();
 }
 
+// To the first question: of the session that is shown, else of the inbox.
+async function toQuestion() {
+  if (!main.querySelector(".question")) {
+    location.hash = "#/inbox";
+    await route();
+  }
+  main.querySelector(".question")?.focus();
+}
+
 board.addEventListener("link", drawLink);
 board.addEventListener("link", drawWhose);
 board.addEventListener("questions", drawNav);
 board.addEventListener("questions", () => clearNotices().catch(() => {}));
 board.addEventListener("sessions", drawSide);
+board.addEventListener("sessions", drawNav);
 board.addEventListener("asked", (event) => announce(event.detail));
 addEventListener("hashchange", route);
 addEventListener("keydown", keys);

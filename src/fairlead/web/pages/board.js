@@ -246,6 +246,12 @@ class Board extends EventTarget {
     this.#settled(question.token);
   }
 
+  // Sessions that wait for a person in their own terminals, with nothing to answer here.
+  waitingElsewhere() {
+    const asked = new Set([...this.questions.values()].map((each) => each.session_id));
+    return [...this.sessions.values()].filter((row) => stateOf(row) === "waiting" && !asked.has(row.id));
+  }
+
   questionsOf(id) {
     return [...this.questions.values()].filter((each) => each.session_id === id);
   }
@@ -281,6 +287,13 @@ export const board = new Board();
 
 // The host that a session or a question is on, unless it is this one.
 export const hostOf = (row) => (row.host && row.host !== "local" ? row.host : "");
+
+const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5, away: 6 };
+
+// What a person should look at first, and then what changed last: the order of all lists of sessions.
+export function byUrgency(a, b) {
+  return ORDER[stateOf(a)] - ORDER[stateOf(b)] || (b.activity?.since ?? 0) - (a.activity?.since ?? 0) || a.name.localeCompare(b.name, undefined, { numeric: true });
+}
 
 const WORDS = { working: "working", waits: "waiting", idle: "idle", ended: "ended", unknown: "unknown" };
 

@@ -10,6 +10,7 @@ import { Slash } from "./slash.js";
 import { Stream } from "./stream.js";
 import { Transcript } from "./transcript.js";
 import { money, tokens, visible } from "./words.js";
+import { draft, keepDraft } from "./remembered.js";
 
 const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh"];
 const NEAR = 80; // pixels from the end within which the page follows what is written
@@ -26,6 +27,7 @@ export function chatPane(row) {
   const buttons = el("div.chat-buttons");
   const composer = el("form.composer", { onsubmit: (event) => (event.preventDefault(), send()) }, slash.node, pictures.node, area, pictures.button, buttons);
   const node = el("section.chat", { "aria-label": `Conversation with ${visible(row.name)}` }, scroll, status, board.mayWrite && composer, controls);
+  area.value = draft(row.id);
   let view = null;
   let stream = null;
   let loading = null;
@@ -41,6 +43,8 @@ export function chatPane(row) {
       refused: (message) => say(message, "warning"),
     });
     document.addEventListener("visibilitychange", looked);
+    board.addEventListener("questions", drawButtons);
+    grow();
     sizes.observe(scroll);
     sizes.observe(transcript.node);
     scroll.addEventListener("scroll", scrolled, { passive: true });
@@ -94,7 +98,7 @@ export function chatPane(row) {
     }
     if (isLate && /delta$/.test(topic)) return; // the message so far had it
     if (topic === "web/back") load();
-    else if (topic === "web/away") say("The daemon is away. The conversation comes back by itself.", "warning");
+    else if (topic === "web/away") say("The daemon is away. The conversation comes back with it.", "warning");
     else if (topic === "session/updated") updated(data);
     else if (topic === "footer/updated") return;
     else if (topic === "ui/notification") note(data.message, data.level);
@@ -147,7 +151,10 @@ export function chatPane(row) {
     keep(buttons, made.map(([key, label, press, look]) => ({ key, mark: label, make: () => button(label, press, { class: look }) })));
     const queued = [...(view?.steering_messages ?? []), ...(view?.follow_up_messages ?? [])];
     transcript.showQueued(queued);
-    if (isBusy() && !status.textContent) say({ retrying: "Asking the model again…", compacting: "Summarizing…" }[view.phase] ?? "Working…");
+    const asks = board.questionsOf(row.id).length > 0;
+    transcript.asked(asks);
+    const working = { retrying: "Asking the model again…", compacting: "Summarizing…" }[view?.phase] ?? "Working…";
+    if (isBusy() && !status.classList.contains("warning")) say(asks ? "Waits for an answer" : working);
     else if (!isBusy() && !status.classList.contains("warning")) say("");
   }
 
@@ -172,6 +179,7 @@ export function chatPane(row) {
     area.disabled = false;
     if (sent) {
       area.value = "";
+      keepDraft(row.id, "");
       pictures.clear();
     }
     grow();
@@ -186,6 +194,7 @@ export function chatPane(row) {
   }
 
   function typed() {
+    keepDraft(row.id, area.value);
     grow();
     if (board.isOwner) slash.typed();
   }
@@ -290,6 +299,7 @@ export function chatPane(row) {
     begin,
     close() {
       document.removeEventListener("visibilitychange", looked);
+      board.removeEventListener("questions", drawButtons);
       clearTimeout(again);
       sizes.disconnect();
       stream?.close();

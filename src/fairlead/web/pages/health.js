@@ -71,21 +71,25 @@ async function drawVisitors(node, again) {
     el("h2", "Browsers and links that are let in"),
     el(
       "ul.rows",
-      [...(found.sessions ?? []).map((each) => visitor(each, each.share ? "shared" : "browser", revoke)), ...(found.shares ?? []).map((each) => visitor(each, "link", revoke))],
+      [...(found.sessions ?? []).map((each) => visitor(each, each.kind, revoke)), ...(found.shares ?? []).map((each) => visitor(each, "link", revoke))],
     ),
     shareForm(again),
   );
 }
 
 function visitor(each, kind, revoke) {
-  const share = typeof each.share === "object" && each.share ? each.share.name : each.share ?? each.name;
+  const what = { token: "token", browser: each.device || "browser" }[each.kind] ?? kind;
   const times = [each.since && `since ${moment(each.since)}`, each.until && `until ${moment(each.until)}`, each.last && `last seen ${since(each.last)} ago`].filter(Boolean);
   return el(
     "li.visitor",
-    el("strong", `${kind}: ${visible(each.role)}`),
-    share && el("span.chip", visible(share)),
+    el("strong", visible(what)),
+    each.kind === "token" && el("span.chip", visible(each.label || "without a name")),
+    el("span.chip", visible(each.role)),
+    each.name && el("span.chip", { title: "The shared session" }, visible(each.name)),
+    each.own && el("span.chip.own", "this browser"),
+    each.used && el("span.dim", "used"),
     el("span.dim", [each.from && visible(each.from), ...times].filter(Boolean).join(", ")),
-    button("End", revoke(each.id, `this ${kind}`), { class: "quiet danger" }),
+    button("End", revoke(each.id, each.own ? "the stay of this very browser" : `this ${kind}`), { class: "quiet danger" }),
   );
 }
 

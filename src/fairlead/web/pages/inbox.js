@@ -2,7 +2,7 @@
 
 import { board } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
-import { attempt } from "./notices.js";
+import { attempt, note } from "./notices.js";
 import { moved, questionCard } from "./question.js";
 import { stateOf } from "./board.js";
 import { counted, oneLine, since, visible } from "./words.js";
@@ -18,8 +18,10 @@ export function inboxView(rest) {
     const questions = [...board.questions.values()].sort((a, b) => a.asked_at - b.asked_at);
     const before = [...list.children].map((child) => child.dataset.key).join();
     const doors = board.doors.map((each) => ({ key: `door ${each.code}`, mark: "", make: () => doorCard(each) }));
-    head.textContent = questions.length ? `${counted(questions.length, "question")} for you` : "Inbox";
-    if (questions.length || doors.length) {
+    const waiting = board.waitingElsewhere().length;
+    head.textContent = headline(questions.length, waiting);
+    if (waiting && !questions.length && !doors.length) keep(list, []);
+    else if (questions.length || doors.length) {
       keep(list, [...doors, ...questions.map((each) => ({ key: each.token, mark: JSON.stringify(each), make: () => questionCard(each) }))]);
     } else {
       keep(list, [{ key: "none", mark: String(board.isLoaded), make: empty }]);
@@ -43,19 +45,24 @@ export function inboxView(rest) {
 
   // What has ended unseen, and what waits in its own terminal only.
   function drawBesides() {
-    const rows = [...board.sessions.values()];
-    const asked = new Set([...board.questions.values()].map((each) => each.session_id));
-    const waiting = rows.filter((row) => stateOf(row) === "waiting" && !asked.has(row.id));
-    const done = rows.filter((row) => stateOf(row) === "done");
+    const waiting = board.waitingElsewhere();
+    const done = [...board.sessions.values()].filter((row) => stateOf(row) === "done");
+    const hooks = board.isOwner ? [...new Set(waiting.map((row) => row.agent).filter((name) => HOOKED.has(name)))] : [];
     fill(
       besides,
-      waiting.length > 0 && [el("h2", "Waiting in their terminals"), el("ul.rows", waiting.map((row) => line(row, row.waits_for || row.activity.question)))],
-      done.length > 0 && [el("h2", "Done, not looked at"), el("ul.rows", done.map((row) => line(row, row.what)))],
+      waiting.length > 0 && [el("h2", "Waiting in their terminals"), el("ul.rows", waiting.map((row) => line(row, row.waits_for || row.activity.question))), hooks.map(hookHint)],
+      done.length > 0 && [el("h2", "Finished since you last looked"), el("ul.rows", done.map((row) => line(row, row.what)))],
     );
   }
 
+  function both() {
+    draw();
+    drawBesides();
+  }
+
   board.addEventListener("questions", draw);
-  board.addEventListener("sessions", drawBesides);
+  board.addEventListener("sessions", both);
+  board.addEventListener("questions", drawBesides);
   draw();
   drawBesides();
   return {
@@ -67,9 +74,25 @@ export function inboxView(rest) {
     },
     close() {
       board.removeEventListener("questions", draw);
-      board.removeEventListener("sessions", drawBesides);
+      board.removeEventListener("sessions", both);
+      board.removeEventListener("questions", drawBesides);
     },
   };
+}
+
+function headline(questions, waiting) {
+  if (!waiting) return questions ? `${counted(questions, "question")} for you` : "Inbox";
+  const there = `${waiting} ${waiting === 1 ? "waits" : "wait"} in ${waiting === 1 ? "its terminal" : "their terminals"}`;
+  return questions ? `${counted(questions, "question")} for you, ${there}` : there[0].toUpperCase() + there.slice(1);
+}
+
+// Agents that ask in their own terminals only until they have the hook.
+const HOOKED = new Set(["claude", "codex"]);
+
+function hookHint(name) {
+  const command = `fairlead hook --install ${name}`;
+  const copy = button("Copy", () => attempt(async () => (await navigator.clipboard.writeText(command), note("The command is copied."))), { class: "quiet" });
+  return el("p.hook-hint", "Without its hook, ", el("strong", name), " asks only in its terminal. This adds it, and buttons here from its next start on: ", el("code", command), " ", copy);
 }
 
 function line(row, words) {

@@ -7,7 +7,7 @@ import { oneLine, visible } from "./words.js";
 
 const SHOWN_FOR = 5000;
 
-export const mayNotify = () => "Notification" in window && Notification.permission === "granted" && recall("notify") !== "off";
+export const mayNotify = () => "Notification" in window && Notification.permission === "granted" && ["push", "page"].includes(recall("notify"));
 
 export async function announce(question) {
   if (!document.hidden || !mayNotify() || recall("notify") === "push") return; // push says it once

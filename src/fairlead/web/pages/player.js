@@ -59,6 +59,7 @@ export function playerPane(row) {
   let ahead = null; // the event that comes next, if it was read
   let time = 0;
   let isPlaying = false;
+  let isWanted = false; // to be played as soon as it can be
   let isBroken = false;
   let pace = 1;
   let pictures = []; // {time, at, cols, rows, text}, the oldest first
@@ -75,6 +76,8 @@ export function playerPane(row) {
     }
     drawOnGraphics(terminal);
     observer.observe(room);
+    const now = document.activeElement;
+    if (!now || now === document.body || now.closest("#main, nav.tabs") || now.id === "main") node.focus({ preventScroll: true });
     say("…");
     try {
       await cast.open(closing.signal);
@@ -84,6 +87,7 @@ export function playerPane(row) {
       showMarks();
       await seek(0);
       play.disabled = isBroken;
+      if (isWanted && !isBroken) start();
     } catch (fault) {
       failed(fault);
     }
@@ -342,9 +346,12 @@ export function playerPane(row) {
   // --- keys, as those of `fairlead play` ----------------------------------------------------------------------
 
   function keys(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || play.disabled || event.target.closest("select, input[type=checkbox], a, button:not(.primary)")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isBroken || event.target.closest("select, input[type=checkbox], a, button:not(.primary)")) return;
     const { key } = event;
-    if (key === " ") toggle();
+    if (play.disabled) {
+      if (key !== " ") return;
+      isWanted = !isWanted;
+    } else if (key === " ") toggle();
     else if (key === "ArrowLeft" || key === "<") seek((jumping ?? time) - STEP);
     else if (key === "ArrowRight" || key === ">") seek((jumping ?? time) + STEP);
     else if (/^[0-9]$/.test(key)) seek((cast.duration * Number(key)) / 10);

@@ -5,6 +5,7 @@ import { newId, op } from "./api.js";
 import { board } from "./board.js";
 import { button, el, keep } from "./dom.js";
 import { attempt } from "./notices.js";
+import { draft, keepDraft } from "./remembered.js";
 import { oneLine, since, visible } from "./words.js";
 
 const SHOWN = 4;
@@ -12,7 +13,8 @@ const AGAIN = 3000; // milliseconds, while a prompt is on its way
 const HIGHEST = 0.3; // of the window
 
 export function promptBox(row) {
-  const area = el("textarea", { rows: "1", placeholder: "Prompt the agent", "aria-label": `Prompt for ${visible(row.name)}`, oninput: grow, onkeydown: keys });
+  const area = el("textarea", { rows: "1", placeholder: "Prompt the agent", "aria-label": `Prompt for ${visible(row.name)}`, oninput: typed, onkeydown: keys });
+  area.value = draft(row.id);
   const send = el("button.primary", { type: "submit" }, "Prompt");
   const list = el("ul.receipts", { "aria-label": "Prompts", "aria-live": "polite" });
   const form = el("form.composer", { onsubmit: (event) => (event.preventDefault(), prompt()) }, area, send);
@@ -81,7 +83,10 @@ export function promptBox(row) {
     send.disabled = true;
     const sent = await attempt(() => op("session_prompt", { text, session_id: row.id, prompt_id: newId() }));
     send.disabled = false;
-    if (sent) area.value = "";
+    if (sent) {
+      area.value = "";
+      keepDraft(row.id, "");
+    }
     grow();
     area.focus();
     look();
@@ -91,6 +96,11 @@ export function promptBox(row) {
     if (event.key !== "Enter" || event.isComposing || event.shiftKey || (isPhone.matches && !event.ctrlKey)) return;
     event.preventDefault();
     prompt();
+  }
+
+  function typed() {
+    keepDraft(row.id, area.value);
+    grow();
   }
 
   function grow() {

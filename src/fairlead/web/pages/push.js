@@ -11,7 +11,7 @@ import { visible } from "./words.js";
 const WAIT = 10_000;
 const WAY = "notify"; // what is remembered: push, page, off
 
-export const notifyWay = () => (mayNotify() ? recall(WAY, "page") : "off");
+export const notifyWay = () => (mayNotify() ? recall(WAY) : "off");
 
 // Why this browser shows no notifications at all; empty if it may.
 function bar() {

@@ -4,6 +4,7 @@ import { board, hostOf } from "./board.js";
 import { diffOrText } from "./diff.js";
 import { el, button, add } from "./dom.js";
 import { markdown } from "./markdown.js";
+import { note } from "./notices.js";
 import { place, since, visible, oneLine } from "./words.js";
 
 const STILL = 400; // milliseconds after cards have moved in which a press may have been meant for another one
@@ -77,6 +78,13 @@ function ownWords(question, card, status) {
   return el("div.own-words", area, button("Answer", send, { class: "answer.allow" }));
 }
 
+// The keyboard goes on with the next question; if there is none, with the view.
+function goOn(card) {
+  const to = card ?? document.getElementById("main");
+  to.focus({ preventScroll: true });
+  card?.scrollIntoView({ block: "nearest" });
+}
+
 async function settle(question, given, label, card, status) {
   if (card.dataset.busy) return;
   if (movedAt && performance.now() - movedAt < STILL) {
@@ -84,11 +92,17 @@ async function settle(question, given, label, card, status) {
     return;
   }
   card.dataset.busy = "true";
+  const hadFocus = card.contains(document.activeElement);
+  const cards = [...document.querySelectorAll("main .question")];
+  const beside = [...cards.slice(cards.indexOf(card) + 1), ...cards.slice(0, cards.indexOf(card)).reverse()];
+  if (hadFocus) card.focus({ preventScroll: true }); // what is disabled can't have it
   for (const each of card.querySelectorAll("button, textarea")) each.disabled = true;
   status.textContent = "Answering…";
   try {
     await board.answer(question, given);
     status.textContent = label;
+    note(`${oneLine(question.session_name || question.title, 60)}: answered, ${label}`); // the card, with its own status, is gone
+    if (hadFocus && document.activeElement === document.body) goOn(beside.find((each) => each.isConnected));
   } catch (refused) {
     delete card.dataset.busy;
     for (const each of card.querySelectorAll("button, textarea")) each.disabled = false;

@@ -72,13 +72,13 @@ export function reportsView() {
   };
 }
 
-export function reportsPane(id) {
+export function reportsPane({ id, name }) {
   const node = el("section.reports", { "aria-label": "Reports" }, el("p.empty", "…"));
 
   async function load() {
     try {
       const { reports } = await op("verify_reports", { session_id: id, limit: LIMIT });
-      drawReports(node, reports, null);
+      drawReports(node, reports, null, name);
     } catch (refused) {
       fill(node, el("p.empty", visible(refused.message)));
     }
@@ -125,10 +125,10 @@ function standing(newest, choose) {
   );
 }
 
-function drawReports(node, reports, choose) {
+function drawReports(node, reports, choose, name = "NAME") {
   const withSession = Boolean(choose);
   if (!reports.length) {
-    fill(node, el("div.empty", el("p", "No reports yet."), el("p.dim", "`fairlead verify NAME -- pytest -q` checks the work after every turn.")));
+    fill(node, el("div.empty", el("p", "No reports yet."), el("p.dim", `In a terminal of its own, \`fairlead verify ${visible(name)} -- pytest -q\` checks the work after every turn, for as long as it runs there.`)));
     return;
   }
   const key = (report) => String(report.id);

@@ -6,7 +6,7 @@ import { board, stateOf } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { attempt, note } from "./notices.js";
 import { moved, questionCard } from "./question.js";
-import { evidenceWords, hostChip, usage, verdict } from "./sessions.js";
+import { evidenceWords, hostChip, kindOf, usage, verdict } from "./sessions.js";
 import { place, since, visible } from "./words.js";
 
 export function sessionView(rest) {
@@ -21,6 +21,8 @@ export function sessionView(rest) {
   function draw() {
     const row = board.sessions.get(id);
     if (!row) {
+      const named = [...board.sessions.values()].filter((each) => each.name === id);
+      if (named.length === 1) return location.replace(`#/${["s", named[0].id, ...rest.slice(1)].map(encodeURIComponent).join("/")}`);
       if (board.isLoaded && !tabs.isOpen) fill(head, el("h1", visible(id)), el("p.dim", "There is no such session (any more)."));
       return;
     }
@@ -85,7 +87,7 @@ function headOf(row) {
     ),
     el(
       "p.session-facts",
-      el("span", visible(row.kind)),
+      el("span", kindOf(row)),
       el("span.path", { title: visible(row.project) }, place(row.project)),
       row.branch && el("span.branch", visible(row.branch)),
       usage(row),

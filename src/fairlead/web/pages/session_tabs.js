@@ -9,7 +9,7 @@ const PANES = {
   recording: (row) => import("./player.js").then((module) => module.playerPane(row)),
   changes: (row) => import("./changes.js").then((module) => module.changesPane(row)),
   timeline: (row) => import("./timeline.js").then((module) => module.timelinePane(row)),
-  reports: (row) => import("./reports.js").then((module) => module.reportsPane(row.id)),
+  reports: (row) => import("./reports.js").then((module) => module.reportsPane(row)),
 };
 const LABELS = { terminal: "Terminal", chat: "Chat", recording: "Recording", changes: "Changes", timeline: "Timeline", reports: "Reports" };
 

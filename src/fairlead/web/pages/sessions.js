@@ -1,7 +1,7 @@
 // Every session as a card: a live miniature of its screen or its last words, what it does and how that is known,
 // its verdict, age and place. Filters, search, and a way to start another one.
 
-import { board, hostOf, stateOf } from "./board.js";
+import { board, byUrgency, hostOf, stateOf } from "./board.js";
 import { button, el, keep } from "./dom.js";
 import { Miniatures } from "./miniature.js";
 import { recall, remember } from "./remembered.js";
@@ -9,7 +9,6 @@ import { startDialog } from "./start.js";
 import { bytes, money, oneLine, place, since, tokens, verdictWord, visible } from "./words.js";
 
 const FILTERS = ["all", "waiting", "done", "working", "idle", "unknown", "ended", "away"];
-const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5, away: 6 };
 
 export function sessionsView() {
   const miniatures = new Miniatures();
@@ -55,7 +54,7 @@ export function sessionsView() {
     const rows = all
       .filter((row) => filter === "all" || stateOf(row) === filter)
       .filter((row) => words.every((word) => `${hostOf(row)} ${row.name} ${row.kind} ${row.project} ${row.branch ?? ""} ${row.what} ${row.waits_for}`.toLowerCase().includes(word)))
-      .sort((a, b) => ORDER[stateOf(a)] - ORDER[stateOf(b)] || (b.activity?.since ?? 0) - (a.activity?.since ?? 0));
+      .sort(byUrgency);
     const cards = rows.map((row) => ({ key: row.id, mark: markOf(row), make: () => card(row, miniatures) }));
     if (!cards.length) cards.push({ key: "none", mark: `${board.isLoaded}${all.length}`, make: () => none(all.length) });
     const gone = board.hosts.filter((host) => host.state !== "here");
@@ -109,7 +108,7 @@ function card(row, miniatures) {
       el(`i.dot.${state}`, { "aria-hidden": "true" }),
       el("h2", el("a.card-link", { href: link }, visible(row.name))),
       hostChip(row),
-      el("span.dim", visible(row.kind)),
+      el("span.dim", kindOf(row)),
       el("span.grow"),
       verdict(row),
       el("span.state", state, " ", el("span", { data: { since: row.activity?.since || row.started_at } }, since(row.activity?.since || row.started_at))),
@@ -139,8 +138,14 @@ export function usage(row) {
   return words.length > 0 && el(`span.usage${used > 0.8 ? ".full" : ""}`, { title: whole.join(", ") }, words.join(" · "));
 }
 
-export function evidenceWords(found) {
-  return `${found.source} says ${found.says}${found.words ? `: ${oneLine(found.words, 90)}` : ""}`;
+// What it is, as `fairlead ls` says it: the program's name too if an agent runs in a terminal.
+export const kindOf = (row) => visible([row.kind, row.agent].filter((word, at, all) => word && all.indexOf(word) === at).join(" "));
+
+const SOURCES = { protocol: "the agent itself", hook: "its hook", osc: "its terminal's signals", screen: "its screen", process: "its processes" };
+
+export function evidenceWords({ source, says, words }) {
+  const more = words && words !== says ? `: ${oneLine(words, 90)}` : "";
+  return `${says}, by ${SOURCES[source] ?? visible(source)}${more}`;
 }
 
 export function verdict(row) {

@@ -25,7 +25,7 @@ export function startDialog() {
   const start = el("button.primary", { type: "submit" }, "Start");
   const form = el(
     "form",
-    { method: "dialog", onsubmit: submit },
+    { method: "dialog", onsubmit: submit, oninput: () => fill(fault) },
     el("h2", "New session"),
     row("Kind", kind),
     row("Name", name),

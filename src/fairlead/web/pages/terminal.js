@@ -70,7 +70,7 @@ export function terminalPane(row) {
     download,
   );
   let writer = row.writer ?? "";
-  const node = el("section.terminal", { "aria-label": `Terminal of ${visible(row.name)}` }, bar, searchRow, el("div.terminal-room", screen, cover), keyRow, prompts.node);
+  const node = el("section.terminal", { "aria-label": `Terminal of ${visible(row.name)}` }, bar, el("div.terminal-room", screen, searchRow, cover), keyRow, prompts.node);
 
   let font = Number(recall("font", String(USUAL))) || USUAL;
   let isMine = false;
@@ -117,6 +117,8 @@ export function terminalPane(row) {
     });
     observer.observe(screen.parentElement);
     stops.push(() => observer.disconnect());
+    document.addEventListener("pointerdown", pressed, true);
+    stops.push(() => document.removeEventListener("pointerdown", pressed, true));
     connect();
     adjust();
     showRecording();
@@ -182,7 +184,7 @@ export function terminalPane(row) {
   }
 
   function drawSize() {
-    const policy = isMine ? "sized to this page" : "size of whoever writes";
+    const policy = isMine ? "sized to this page" : "the size that the writer chose";
     size.textContent = `${session.cols}×${session.rows}, ${policy}`;
   }
 
@@ -239,6 +241,17 @@ export function terminalPane(row) {
   }
 
   // --- keys -------------------------------------------------------------------------------------------------
+
+  // Who writes and presses a button with the pointer goes on writing, unless the button leads elsewhere.
+  function pressed(event) {
+    if (!isMine || !screen.contains(document.activeElement) || !event.target.closest?.("button, a.button")) return;
+    document.addEventListener("click", () => setTimeout(writeOn), { once: true });
+  }
+
+  function writeOn() {
+    const now = document.activeElement;
+    if (isMine && screen.isConnected && !document.querySelector("dialog[open]") && (!now || now === document.body || now.matches("button, a.button, .question"))) terminal.focus();
+  }
 
   function hotkey(event) {
     if (event.type !== "keydown") return true;
@@ -348,8 +361,8 @@ export function terminalPane(row) {
   // --- the link ---------------------------------------------------------------------------------------------
 
   const WORDS = {
-    away: "The console can't be reached. The screen comes back by itself.",
-    "daemon-away": "The daemon is away. The program keeps running; the screen comes back by itself.",
+    away: "The console can't be reached. The screen comes back with it.",
+    "daemon-away": "The daemon is away. The program keeps running; the screen comes back with it.",
   };
 
   function linked(state, why) {

@@ -19,6 +19,7 @@ export class Transcript {
   #live = null;
   #queued = el("div.queued");
   #timer = 0;
+  #isAsked = false;
   #calls;
 
   constructor(id, calls) {
@@ -82,6 +83,7 @@ export class Transcript {
         break;
       case "tool/executing":
         this.#tool(data.tool_id, data.tool_name).run(argumentsOf(data));
+        this.asked(this.#isAsked);
         break;
       case "tool/update":
         this.#tool(data.tool_id, data.tool_name).progress(data.result_text);
@@ -104,6 +106,13 @@ export class Transcript {
         this.#add(el("p.aside", el(`span.verdict.${data.confidence}`, String(data.confidence ?? "").toUpperCase()), " ", oneLine(data.summary, 300)));
         break;
     }
+  }
+
+  // Whether the agent waits for an answer: then the last call that has not ended is what it asks for.
+  asked(isAsked) {
+    this.#isAsked = isAsked;
+    const open = [...this.#tools.values()].filter((each) => each.isOpen);
+    open.forEach((each, at) => each.waits(isAsked && at === open.length - 1));
   }
 
   // What the page itself has to say here; it is in no journal.
@@ -277,6 +286,15 @@ export class ToolRow {
   #mark(state, words) {
     this.node.dataset.state = state;
     this.#state.textContent = words;
+  }
+
+  get isOpen() {
+    return this.node.dataset.state === "running";
+  }
+
+  waits(isAsked) {
+    if (isAsked) this.#state.textContent = "waits for permission";
+    else if (this.#state.textContent === "waits for permission") this.#state.textContent = "runs";
   }
 
   begin() {

@@ -9,6 +9,7 @@ import { note } from "./notices.js";
 import { counted, place, visible } from "./words.js";
 
 const SIGNS = { restore: "~", remove: "−", create: "+" };
+const TYPED = 300; // milliseconds after the last key in a field
 const WORDS = { restore: "is put back", remove: "is removed", create: "is made again" };
 
 // A dialog whose list is `look()`'s, {rows, notes, refusal, ask, act}; `act()` does what was shown, and nothing else.
@@ -20,6 +21,7 @@ class Preview {
   #dialog;
   #found = null;
   #turn = 0;
+  #timer = 0;
   #observer = new IntersectionObserver((entries) => this.#seen(entries), { root: this.#list });
 
   constructor(title, options, look) {
@@ -34,15 +36,24 @@ class Preview {
       this.#fault,
       el("div.dialog-buttons", button("Cancel", () => this.#dialog.close()), this.#button),
     );
-    this.#dialog = el("dialog.preview", { "aria-label": title, onclose: () => (this.#observer.disconnect(), this.#dialog.remove()) }, form);
+    this.#dialog = el("dialog.preview", { "aria-label": title, onclose: () => this.#closed() }, form);
     document.body.append(this.#dialog);
     this.#dialog.showModal();
     this.show();
   }
 
+  // Look again while somebody types, and do nothing until that is shown.
+  typed() {
+    this.#turn += 1;
+    this.#button.disabled = true;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.show(), TYPED);
+  }
+
   // Look what would be done, and show all of it.
   async show(why = "") {
     const turn = (this.#turn += 1);
+    clearTimeout(this.#timer);
     this.#button.disabled = true;
     this.#observer.disconnect();
     fill(this.#fault, why);
@@ -71,6 +82,13 @@ class Preview {
     if (entries.some((each) => each.isIntersecting)) this.#button.disabled = false;
   }
 
+  #closed() {
+    clearTimeout(this.#timer);
+    this.#turn += 1;
+    this.#observer.disconnect();
+    this.#dialog.remove();
+  }
+
   async #do() {
     if (this.#button.disabled) return;
     this.#button.disabled = true;
@@ -86,13 +104,13 @@ class Preview {
 // --- undo ---------------------------------------------------------------------------------------------------
 
 export function undoDialog(row, done) {
-  const turns = el("input", { type: "number", min: "1", max: "100", value: "1", onchange: () => preview.show() });
+  const turns = el("input", { type: "number", min: "1", max: "100", value: "1", oninput: () => preview.typed() });
   const redo = el("input", { type: "checkbox", onchange: () => ((turns.disabled = redo.checked), preview.show()) });
   const force = el("input", { type: "checkbox", onchange: () => preview.show() });
   const options = el(
     "div.preview-options",
     el("label.field", el("span", "Turns"), turns),
-    el("label.check", redo, "take the last undo back"),
+    el("label.check", redo, "redo: reverse the last undo"),
     el("label.check", force, "also what somebody changed since"),
   );
   const given = () => ({ session_id: row.id, turns: Math.max(1, Math.min(100, Number(turns.value) || 1)), redo: redo.checked });
@@ -133,8 +151,8 @@ function undoRow(each, top) {
 // --- merge --------------------------------------------------------------------------------------------------
 
 export function mergeDialog(row, done) {
-  const into = el("input.mono", { value: row.worktree.into ?? "", autocomplete: "off", spellcheck: "false", onchange: () => preview.show() });
-  const message = el("input", { autocomplete: "off", placeholder: "what is not committed is committed with this", onchange: () => preview.show() });
+  const into = el("input.mono", { value: row.worktree.into ?? "", autocomplete: "off", spellcheck: "false", oninput: () => preview.typed() });
+  const message = el("input", { autocomplete: "off", placeholder: "what is not committed is committed with this", oninput: () => preview.typed() });
   const options = el("div.preview-options", el("label.field", el("span", "Into the branch"), into), el("label.field", el("span", "Message"), message));
   const preview = new Preview(`Merge ${visible(row.worktree.branch)}`, options, async () => {
     const [branch, text] = [into.value.trim(), message.value.trim()];
@@ -150,7 +168,7 @@ export function mergeDialog(row, done) {
         would.commits.map((each) => el("li", el("span.sign", "●"), el("code", visible(each.id.slice(0, 10))), visible(each.subject))),
         would.files.map((each) => el("li", el("span.sign", "~"), el("code", visible(each.path)), el("span.dim", visible(each.status)), open.has(each.path) && el("span.warning", "not committed"))),
       ].flat(),
-      notes: [`${would.insertions} lines come, ${would.deletions} go`],
+      notes: [`${counted(would.insertions, "line")} added, ${would.deletions} removed`],
       refusal: needs || would.refusal || (isWhole ? "" : `there are ${more.join(" and ")} more than can be looked at here; use fairlead worktree merge`),
       ask: `Merge into ${visible(would.into)}`,
       async act() {
