@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead.terminal import transcripts
-from fairlead.terminal.transcripts import Transcripts, TranscriptUse
+from fairlead.terminal.transcripts import TranscriptFigures, TranscriptUse
 from tests.hosting import Hosting
 
 
@@ -24,14 +24,14 @@ def pi(read: int, said: int, cost: float) -> str:
     return json.dumps({"type": "message", "message": {"role": "assistant", "usage": usage}}) + "\n"
 
 
-def looked(found: Transcripts, path: Path, times: int = 1) -> TranscriptUse | None:
+def looked(found: TranscriptFigures, path: Path, times: int = 1) -> TranscriptUse | None:
     for _ in range(times):
         found.look({"work": str(path)})
     return found.of("work")
 
 
 def test_a_message_counts_once_and_a_subagents_is_not_in_the_context(tmp_path: Path) -> None:
-    path, found = tmp_path / "t.jsonl", Transcripts()
+    path, found = tmp_path / "t.jsonl", TranscriptFigures()
     path.write_text(claude("a", 10, 1000, 3) * 2 + claude("b", 5, 0, 5, isSidechain=True) + '"usage" no\n')
     assert looked(found, path) == TranscriptUse(1023, 0.0, 1013)
     with path.open("a") as file:
@@ -50,7 +50,7 @@ def test_a_long_transcript_is_read_in_parts_and_told_when_it_was_read(
 ) -> None:
     monkeypatch.setattr(transcripts, "MAX_LOOK", 4000)
     monkeypatch.setattr(transcripts, "MAX_LINE", 1000)
-    path, found = tmp_path / "t.jsonl", Transcripts()
+    path, found = tmp_path / "t.jsonl", TranscriptFigures()
     long = json.dumps({"type": "assistant", "message": {"text": "x" * 5000, "usage": {"input_tokens": 9}}})
     path.write_text("".join(claude(str(each), 1, 0, 0) for each in range(100)) + long + "\n")
     assert looked(found, path) is None
@@ -58,7 +58,7 @@ def test_a_long_transcript_is_read_in_parts_and_told_when_it_was_read(
 
 
 def test_what_is_no_file_holds_nobody_up(tmp_path: Path) -> None:
-    found = Transcripts()
+    found = TranscriptFigures()
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, tmp_path / "none", Path("/dev/zero")):
         assert looked(found, path) is None

@@ -24,7 +24,7 @@ from .prompting import TerminalPrompts
 from .session import TerminalSession
 from .state.tracker import Trackers
 from .submitting import Submitters
-from .transcripts import Transcripts
+from .transcripts import TranscriptFigures
 from .turns import LiveTerminal, TerminalTurns
 from .usage import ProcessUsage, Usages
 
@@ -57,7 +57,7 @@ class TerminalKind:
         self._turns = turns
         self._feed = feed
         self._usages = Usages()
-        self._transcripts = Transcripts()
+        self._transcripts = TranscriptFigures()
 
     async def list(self, *, brief: bool) -> Sequence[Summary]:
         sessions = list(self._host.sessions.values())

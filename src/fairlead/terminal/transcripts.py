@@ -133,7 +133,7 @@ def _sum(usage: Mapping[str, Any], *names: str) -> int:
     return sum(each for each in counts if type(each) is int and 0 < each < 1 << 40)
 
 
-class Transcripts:
+class TranscriptFigures:
     """The transcripts of all sessions that have one."""
 
     def __init__(self) -> None:
