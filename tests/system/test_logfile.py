@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from pathlib import Path
 
-from fairlead.system.logfile import LogFile
+from fairlead.system.logfile import MAX_REPEATED, REPEAT_SECONDS, REPEATS, LogFile, _Repeats
 from tests.hosting import Hosting
 
 
@@ -38,6 +39,26 @@ def test_no_older_log_is_kept_if_none_is_wanted_and_a_limit_of_0_is_none(tmp_pat
         assert log.rotate_if_due() is is_rotated
         log.file.close()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["log0", "log10"]
+
+
+def test_a_warning_that_is_repeated_is_counted_instead() -> None:
+    now = [0.0]
+    repeats = _Repeats(lambda: now[0])
+
+    def let(text: str, *args: object, level: int = logging.WARNING) -> list[str]:
+        record = logging.LogRecord("asyncio", level, "", 0, text, args, None)
+        return [record.getMessage()] if repeats.let(record) else []
+
+    written = [line for _ in range(REPEATS + 1000) for line in let("closed %d", 1)]
+    assert written == ["closed 1"] * REPEATS
+    assert let("closed %d", 2) == ["closed 2"]
+    assert let("asked", level=logging.INFO) == ["asked"]
+    now[0] = REPEAT_SECONDS
+    assert let("closed %d", 1) == ["closed 1 (and 1000 more like it before)"]
+    assert let("closed %d", 1) == ["closed 1"]
+    for number in range(10 * MAX_REPEATED):
+        assert let("closed %d", number) != []
+        assert len(repeats._seen) <= MAX_REPEATED
 
 
 def test_a_daemons_log_stays_short_and_what_nursery_and_daemon_say_is_in_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -86,10 +87,12 @@ def test_a_recording_is_noted_and_forgotten_with_an_event(path: Path) -> None:
     keeper.print(0, b"before ")
     other = f"{path}.other"
     keeper.session.record(other)
-    assert keeper.notes == [{"recording": other}]
+    file = keeper.session.recording_file
+    assert file == f"{os.stat(other).st_dev}:{os.stat(other).st_ino}"
+    assert keeper.notes == [{"recording": other, "recording_file": file}]
     keeper.print(7, b"after")
     keeper.session.stop_recording()
-    assert keeper.notes[1:] == [{"last_recording": other}]
+    assert keeper.notes[1:] == [{"last_recording": other, "recording_file": file}]
     assert keeper.session.recording is None
     assert keeper.session.last_recording == other
     told = {"name": "work", "path": other}

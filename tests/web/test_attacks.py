@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -421,6 +423,36 @@ def test_slow_requests_are_ended(browser: Browser) -> None:
         connection.close()
 
 
+def test_a_body_that_goes_on_slowly_after_the_answer_is_ended(browser: Browser) -> None:
+    head = f"POST /in HTTP/1.1\r\nHost: {browser.host}\r\nOrigin: {browser.base}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {limits.MAX_TICKET_BODY + 1}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", browser.port), timeout=WAIT) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(4096).split()[1] == b"413"
+        began = time.monotonic()
+        connection.settimeout(limits.LINGER_SECONDS / 4)
+        while time.monotonic() - began < WAIT:
+            with contextlib.suppress(TimeoutError):
+                try:
+                    connection.sendall(b" ")
+                    if not connection.recv(4096):
+                        break
+                except ConnectionError:
+                    break
+        assert time.monotonic() - began < limits.HEADER_SECONDS
+    body = b"x" * 100_000  # one that comes whole after all leaves the connection to the next request
+    more = f"Host: {browser.host}\r\nOrigin: {browser.base}\r\n"
+    request = f"POST /nothing HTTP/1.1\r\n{more}Content-Length: {len(body)}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", browser.port), timeout=WAIT) as connection:
+        connection.sendall(request + body[:10])
+        assert connection.recv(4096).split()[1] == b"404"
+        connection.sendall(body[10:] + f"GET /healthz HTTP/1.1\r\nHost: {browser.host}\r\n\r\n".encode())
+        found = b""
+        while b"HTTP/1.1 200" not in found:
+            found += (data := connection.recv(4096))
+            assert data, found
+
+
 def test_no_post_does_anything_for_a_form_of_another_site(browser: Browser) -> None:
     paths = [f"/api/ops/{op}" for op in OPS]
     paths += ["/in", "/api/leave", "/api/web/revoke", "/api/web/share", "/api/web/confirm"]
@@ -461,6 +493,24 @@ def test_the_cookie_is_for_our_own_pages_only(console: ConsoleHosting) -> None:
     stranger = Browser(console.base)
     stranger.cookie = browser.cookie[:-1] + ("A" if browser.cookie[-1] != "A" else "B")
     assert stranger.ask("GET", "/api/me").status == 401
+
+
+def test_cookies_that_let_in_two_visitors_let_in_nobody(console: ConsoleHosting, browser: Browser) -> None:
+    name = started(console, "tossed")
+    guest, _ = console.share(name, "watcher")
+    own, key = browser.cookie, browser.cookie.partition("=")[0]
+    for cookies in ((guest.cookie, own), (own, guest.cookie)):
+        browser.cookie = "; ".join(cookies)
+        answer = browser.ask("GET", "/api/me")
+        assert (answer.status, answer.code) == (400, "web/cookies")
+        assert browser.op("session_list").code == "web/cookies"
+        assert refused_upgrade(browser, name) == 400
+    # what lets in nobody does not count, however much of it there is and wherever it stands
+    browser.cookie = "; ".join([*(f"{key}=x{each}" for each in range(100)), own, own])
+    assert browser.ask("GET", "/api/me").data["role"] == "owner"
+    browser.cookie = "; ".join([*(f"{key}=x{each}" for each in range(300)), own])
+    assert browser.ask("GET", "/api/me").code == "web/cookies"
+    browser.cookie = own
 
 
 def test_no_secret_is_in_a_log_or_a_file(console: ConsoleHosting) -> None:

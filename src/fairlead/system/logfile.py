@@ -11,11 +11,20 @@ import logging
 import os
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from typing import TextIO
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 LOOKS = 16
 """How often the size is looked at while as much is logged as the log may have."""
+
+REPEATS = 20
+"""How often the same warning is written"""
+REPEAT_SECONDS = 60.0
+"""in so many seconds;"""
+MAX_REPEATED = 200
+"""and of how many different ones that is counted."""
 
 
 class LogFile:
@@ -43,6 +52,7 @@ class LogFile:
             root.addHandler(handler)
         for each in root.handlers:
             each.addFilter(self._counted)
+            each.addFilter(_Repeats().let)
 
     def _counted(self, record: logging.LogRecord) -> bool:
         """Called before each line: a flood of lines is noticed before the next look."""
@@ -75,6 +85,31 @@ class LogFile:
             ):
                 shutil.copyfileobj(old, kept)
         os.ftruncate(self._file.fileno(), 0)
+
+
+class _Repeats:
+    """Lets a warning or error through a few times in a while, then once more with how many were left out:
+    others may be able to make it happen."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}  # since when, and how often
+
+    def let(self, record: logging.LogRecord) -> bool:
+        """True if a line is to be written."""
+        if record.levelno < logging.WARNING:
+            return True
+        key = (record.name, record.levelno, record.getMessage())
+        now = self._clock()
+        since, count = self._seen.get(key, (now, 0))
+        if now - since >= REPEAT_SECONDS:
+            if count > REPEATS:
+                record.msg, record.args = f"{key[2]} (and {count - REPEATS} more like it before)", None
+            since, count = now, 0
+        elif key not in self._seen and len(self._seen) >= MAX_REPEATED:
+            self._seen.clear()
+        self._seen[key] = (since, count + 1)
+        return count < REPEATS
 
 
 def _private(path: str, flags: int) -> int:

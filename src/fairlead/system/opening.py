@@ -157,6 +157,31 @@ def read_file(
         return file.read(limit)
 
 
+def file_id(descriptor: int) -> str:
+    """Which file an open one is, whatever it is called: its device and inode."""
+    found = os.fstat(descriptor)
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def open_made(path: str, made: str) -> BinaryIO:
+    """The regular file of ours that was made at a path, to be read: `made` is its `file_id`. What others put
+    there since, a link to it or a file with another name too is an OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | UNFOLLOWED)
+    file = open(descriptor, "rb")  # noqa: SIM115 - the caller closes it
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+            raise OSError(errno.EINVAL, "it is no regular file of this user", path)
+        if found.st_nlink != 1:
+            raise OSError(errno.EMLINK, "it has other names too", path)
+        if file_id(descriptor) != made:
+            raise OSError(errno.ESTALE, "it is another file than the one that was made", path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
 def _explained(error: OSError, part: str, parent: int, path: Path) -> OSError | PathError:
     """The error; or, if there is a link now, what that means."""
     try:

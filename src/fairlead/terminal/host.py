@@ -321,7 +321,9 @@ class TerminalHost:
         terminal = spec["environment"]["TERM"][:MAX_TERM]
 
         def create(path: str) -> None:
-            Recorder.create(path, size, title=name, command=spec["command"], terminal=terminal).close()
+            recorder = Recorder.create(path, size, title=name, command=spec["command"], terminal=terminal)
+            spec["note"]["recording_file"] = recorder.file
+            recorder.close()
 
         return self._recorded(name, wanted, create)
 

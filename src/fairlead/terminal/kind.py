@@ -252,6 +252,7 @@ def summary(session: TerminalSession, usage: ProcessUsage | None, agent: str = "
             "recording": session.recording,
             "recording_error": session.recording_error,
             "last_recording": session.last_recording,
+            "recording_file": session.recording_file,
             "cpu_percent": round(usage.cpu_percent, 1) if usage else None,
             "cpu_seconds": usage.cpu_seconds if usage else None,
             "memory": usage.memory if usage else None,

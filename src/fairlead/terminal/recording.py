@@ -36,6 +36,7 @@ from ..formats.asciicast import (
     header_line,
     read_header,
 )
+from ..system.opening import file_id
 
 MAX_EVENT = 64 * 1024
 """How many printed bytes an event has at the most."""
@@ -75,6 +76,8 @@ class Recorder:
         self.generation = 0
         self.over = False
         """Whether the end is in the file, or it was closed: nothing more is written."""
+        self.file = file_id(descriptor)
+        """Which file it is, for who opens it by its path."""
         self._descriptor = descriptor
         self._size = 0
         self._decoder = _new_decoder("replace")
@@ -133,13 +136,18 @@ class Recorder:
         return recorder
 
     @classmethod
-    def resume(cls, path: str) -> Recorder:
-        """Go on with a file. Raises RecordingError if it is not there any more or not one of ours."""
+    def resume(cls, path: str, made: str = "") -> Recorder:
+        """Go on with a file: `made` is the `file` of who began it, if that is known. Raises RecordingError if
+        it is not there any more or not one of ours."""
         try:
             recorder = cls(path, os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW))
         except (OSError, ValueError) as error:
             raise RecordingError(f"can't open {path}: {_reason(error)}") from None
         try:
+            if made and recorder.file != made:
+                raise AsciicastError("it is another file than the one that was begun")
+            if not made and os.fstat(recorder._descriptor).st_nlink != 1:
+                raise AsciicastError("it has other names too")
             recorder._resume()
         except (OSError, ValueError) as error:
             recorder._release()

@@ -584,6 +584,11 @@ class TerminalSession:
         return self.recording or self.note.get("last_recording")
 
     @property
+    def recording_file(self) -> str | None:
+        """Which file that is, by its device and inode: the path may lead to another one by now."""
+        return self._recorder.file if self._recorder is not None else self.note.get("recording_file")
+
+    @property
     def recording_error(self) -> str | None:
         """Why the session is not recorded any more although it should be, or nothing."""
         return self.note.get("recording_error")
@@ -605,7 +610,7 @@ class TerminalSession:
             generation=self.generation,
             redraw=screen.redraw(MAX_REDRAW) if self._offset else b"",
         )
-        self.remember(recording=path, recording_error=None)
+        self.remember(recording=path, recording_file=self._recorder.file, recording_error=None)
         self._tell("terminal/recording", path=path, recording=True)
 
     def stop_recording(self) -> None:
@@ -622,7 +627,7 @@ class TerminalSession:
 
     def _go_on_recording(self, path: str) -> None:
         try:
-            self._recorder = Recorder.resume(path)
+            self._recorder = Recorder.resume(path, self.note.get("recording_file", ""))
         except RecordingError as error:
             self._forget_recording(path, str(error))
 

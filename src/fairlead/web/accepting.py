@@ -21,6 +21,7 @@ from collections.abc import Callable
 from ..doors.peer_proof import peer_uid
 from ..system.processes import has_proc
 from . import limits
+from .pace import MessagePace
 from .places import Users
 from .wired import Scope
 
@@ -86,6 +87,8 @@ class Connection:
         self.address = address
         self.is_near = near
         self.standing = STRANGER
+        self.pace = MessagePace(limits.WS_RATE, limits.WS_BURST)
+        """How fast messages of a WebSocket are taken."""
         self.transport: asyncio.BaseTransport | None = None
         self.opening: asyncio.Task[None] | None = None
 
@@ -105,6 +108,12 @@ def connection_of(scope: Scope) -> Connection | None:
     """The connection over which a request came."""
     found = (scope.get("state") or {}).get("connection")
     return found if isinstance(found, Connection) else None
+
+
+def pace_of(scope: Scope) -> MessagePace:
+    """The pace of the connection over which a request came."""
+    connection = connection_of(scope)
+    return connection.pace if connection is not None else MessagePace(limits.WS_RATE, limits.WS_BURST)
 
 
 def drop_connection(scope: Scope) -> None:

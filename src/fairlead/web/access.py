@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from ..system.files import read_private, replace_file
 from . import limits
+from .pace import MessagePace
 
 RoleName = Literal["owner", "writer", "watcher", "answerer", "reader"]
 """`writer` and `watcher` are of one session; `answerer` and `reader` are programs with a token."""
@@ -103,6 +104,8 @@ class Visitor:
         self.share = share
         self.ended = asyncio.Event()
         """Set when the right to be here ends."""
+        self.pace = MessagePace(limits.WS_VISITOR_RATE, limits.WS_VISITOR_BURST)
+        """How fast messages of all WebSockets are taken together."""
         self.ops = self.streams = self.pages = self.terminals = 0
 
     @property

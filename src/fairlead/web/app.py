@@ -27,8 +27,8 @@ from .recordings import send_recording
 from .terminals import TerminalDoor
 from .wired import BadRequest, Gone, Receive, Scope, Send, header, json_of, sent_fault, sent_json
 
-MAX_COOKIES = 8
-"""How many cookies of our name are looked at: another server of this host may have set some, too."""
+MAX_COOKIES = 200
+"""How many different cookies of our name are looked at: another server of this host may have set some."""
 
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
 """Headers by which a proxy says that it is one."""
@@ -55,7 +55,11 @@ class _Closed:
         self._roles = roles
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visitor = self._app.visitor_of(scope)
+        try:
+            visitor = self._app.visitor_of(scope)
+        except AccessRefused as error:
+            await sent_fault(scope, send, error.status, error.code, str(error))
+            return
         if visitor is None:
             why = "nobody is logged in here; `fairlead web` prints a link"
             await sent_fault(scope, send, 401, "web/no-session", why)
@@ -65,6 +69,7 @@ class _Closed:
             if (connection := connection_of(scope)) is not None:
                 standing = OWNER if visitor.share is None else GUEST
                 connection.standing = max(connection.standing, standing)
+                connection.pace.within = visitor.pace
             await self._handler(scope, receive, send, visitor)
 
 
@@ -86,7 +91,6 @@ class App:
         self.hub = hub
         self.access = access
         self.started_at = time.time()
-        self.cookie = f"fairlead-{port}"
         self.ops = Ops(hub)
         self.feeds = Feeds(hub)
         self.events = EventStreams(self.feeds)
@@ -95,6 +99,8 @@ class App:
         self.console = Console(hub, access)
         self.errors = 0
         self._has_tls = has_tls or proxied.startswith("https")
+        # of this prefix browsers take no cookie for another path, or from a server without TLS
+        self.cookie = f"{'__Host-' if self._has_tls else ''}fairlead-{port}"
         self.pushes = Pushes(hub, access, has_tls=self._has_tls)
         self._is_proxied = bool(proxied)
         self._pages = static.read_pages() if pages is None else pages
@@ -135,15 +141,27 @@ class App:
     # --- who asks -----------------------------------------------------------------------------------------
 
     def visitor_of(self, scope: Scope) -> Visitor | None:
-        """Who asks, by a token or else by a cookie; a cookie beside a token is not looked at."""
+        """Who asks, by a token or else by a cookie; a cookie beside a token is not looked at.
+
+        Cookies that let in nobody don't count. Raises AccessRefused if others let in different ones: another
+        server of this host may have set one, to have a person work in its name."""
         given = header(scope, b"authorization")
         if given is not None:
             kind, _, token = given.partition(" ")
             return self.access.find(token.strip(), is_token=True) if kind.lower() == "bearer" else None
-        for value in self._cookies(scope)[:MAX_COOKIES]:
-            if (visitor := self.access.find(value)) is not None:
-                return visitor
-        return None
+        values = set(self._cookies(scope))
+        found = (
+            {} if len(values) > MAX_COOKIES else {id(each): each for each in map(self.access.find, values)}
+        )
+        found.pop(id(None), None)
+        if len(found) > 1 or len(values) > MAX_COOKIES:
+            why = (
+                f"several cookies named {self.cookie} came, and another server of this host may have set some"
+            )
+            raise AccessRefused(
+                f"{why}; delete this site's cookies in the browser and run `fairlead web`", "web/cookies", 400
+            )
+        return next(iter(found.values()), None)
 
     def _cookies(self, scope: Scope) -> list[str]:
         found = []

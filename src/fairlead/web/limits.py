@@ -100,6 +100,29 @@ the daemon sends a redraw instead of what was left out."""
 READ_SIZE = 128 * 1024
 """Bytes of output that are read at a time."""
 
+WS_RATE = 400.0
+"""Messages a second that are taken over a WebSocket: keys, the moves of a mouse, acknowledgements;"""
+WS_BURST = 800.0
+"""so many at once after a pause. What comes faster waits;"""
+WS_DRIVEN_SECONDS = 10.0
+"""and after so many seconds of that without a pause the connection is closed."""
+WS_VISITOR_RATE = 1200.0
+"""The same for all WebSockets of one visitor together, which only wait;"""
+WS_VISITOR_BURST = 4000.0
+"""after a pause: a browser with many pages may come again at once."""
+REDRAW_COST = 20.0
+"""For how many messages one counts that has the daemon draw a screen,"""
+PEN_COST = 40.0
+"""one that has the session connected to anew,"""
+FOLLOW_COST = 4.0
+"""and one that begins an event stream."""
+WS_PIECE = 2048
+"""Bytes of what has come over a WebSocket that are parsed before others have a turn: up to 340 messages."""
+WS_MAX_FRAGMENTS = 256
+"""Pieces of one message: empty ones count for nothing in its bytes."""
+WS_CLOSE_SECONDS = 12.0
+"""Seconds in which a WebSocket that is being closed must be gone."""
+
 TICKET_SECONDS = 60.0
 """Seconds that a link is good for."""
 MAX_TICKETS = 100

@@ -16,11 +16,13 @@ import json
 from typing import Any
 
 from . import limits
+from .accepting import pace_of
 from .access import AccessRefused, Visitor
 from .feeds import REFUSED, Feeds, Told
+from .pace import MessagePace
 from .wired import Receive, Scope, Send, encoded, sent_fault
 
-PROTOCOL, NO_SESSION = 4400, 4401
+PROTOCOL, NO_SESSION, TOO_MANY = 4400, 4401, 4429
 """Codes with which the connection is closed, as those of terminals."""
 MAX_NUMBER = 2**31
 
@@ -49,7 +51,7 @@ class LiveDoor:
         try:
             await receive()
             await send({"type": "websocket.accept"})
-            await _Live(self._feeds, send, visitor).run(receive)
+            await _Live(self._feeds, send, visitor, pace_of(scope)).run(receive)
         finally:
             visitor.pages -= 1
             self.open -= 1
@@ -58,10 +60,13 @@ class LiveDoor:
 class _Live:
     """The connection of one page."""
 
-    def __init__(self, feeds: Feeds, send: Send, visitor: Visitor) -> None:
+    def __init__(self, feeds: Feeds, send: Send, visitor: Visitor, pace: MessagePace) -> None:
         self._feeds = feeds
         self._sending = send
         self._visitor = visitor
+        self._pace = pace
+        self._most = limits.MAX_STREAMS if visitor.share is None else limits.MAX_SHARE_STREAMS
+        self._refused = 0
         self._streams: dict[int, asyncio.Task[None]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -133,6 +138,14 @@ class _Live:
             raise LiveClosed(PROTOCOL, "a session and a cursor are texts")
         if number in self._streams:
             raise LiveClosed(PROTOCOL, "there is a stream of this number already")
+        self._pace.spend(limits.FOLLOW_COST)
+        if len(self._streams) >= self._most:  # told here: nothing more is read until the page has read that
+            self._refused += 1
+            if self._refused > self._most:
+                raise LiveClosed(TOO_MANY, "too many event streams")
+            why = encoded({"code": "web/too-many", "message": "too many event streams are open"})
+            await self._tell(number, [Told(why, name=REFUSED)])
+            return
         task = asyncio.ensure_future(self._pass_on(number, session, since))
         task.add_done_callback(self._over)
         self._streams[number] = task

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..doors.peer_proof import behind, peer_uid
@@ -57,6 +58,7 @@ class GuardedProtocol(H11Protocol):
         self._early = b""
         self._is_let_in = False
         self._is_upgraded = False
+        self._lingers = False
         self._deadline: asyncio.TimerHandle | None = None
         if len(self.unchecked) >= limits.MAX_CONNECTIONS_UNCHECKED:
             self._refuse(503, "too many connections at once")
@@ -95,6 +97,9 @@ class GuardedProtocol(H11Protocol):
                 self.transport.pause_reading()
             return
         super().data_received(data)
+        if self._lingers and self.conn.their_state is not h11.SEND_BODY:
+            self._lingers = False
+            self._cancel_deadline()
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel_deadline()
         elif self._deadline is None and not self._is_upgraded and not self.transport.is_closing():
@@ -122,6 +127,15 @@ class GuardedProtocol(H11Protocol):
         is_stranger = self._place.standing == STRANGER
         self.timeout_keep_alive = limits.STRANGER_IDLE_SECONDS if is_stranger else limits.IDLE_SECONDS
         super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._end_body()
+
+    def _end_body(self) -> None:
+        """What was answered before its body had come whole is over; the answer gets a moment to be read, as
+        closing while something comes has the kernel drop it."""
+        self._cancel_deadline()
+        self._lingers = True
+        self._deadline = self.loop.call_later(limits.LINGER_SECONDS, self.transport.close)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._is_upgraded = True  # the bytes from now on are frames: nothing of ours may come between

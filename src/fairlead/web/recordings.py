@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import stat
 from typing import BinaryIO
 
 from ..client.calls import RequestError
+from ..system.opening import open_made
 from . import limits
 from .access import AccessRefused, Visitor
 from .hub import Hub
@@ -21,18 +21,14 @@ CHUNK = 256 * 1024
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
-def _opened(path: str) -> tuple[BinaryIO, int] | None:
-    """The file and its size now, if it is a regular one of ours."""
+def _opened(path: str, made: str) -> tuple[BinaryIO, int] | None:
+    """The file and its size now, if it is the one that the daemon made: the session's program may have put a
+    link, or another file, in its place."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+        file = open_made(path, made)
+    except (OSError, ValueError):
         return None
-    file = open(descriptor, "rb")  # noqa: SIM115 - the caller closes it
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-        file.close()
-        return None
-    return file, min(found.st_size, limits.MAX_RECORDING)
+    return file, min(os.fstat(file.fileno()).st_size, limits.MAX_RECORDING)
 
 
 def range_of(asked: str | None, size: int) -> tuple[int, int] | None:
@@ -71,8 +67,10 @@ async def send_recording(hub: Hub, scope: Scope, send: Send, visitor: Visitor, i
     except (ConnectionError, TimeoutError, OSError) as error:
         await sent_fault(scope, send, 503, "web/away", str(error))
         return
-    path = row.get("last_recording")
-    opened = await asyncio.to_thread(_opened, path) if isinstance(path, str) else None
+    path, made = row.get("last_recording"), row.get("recording_file")
+    opened = None
+    if isinstance(path, str) and isinstance(made, str):
+        opened = await asyncio.to_thread(_opened, path, made)
     if opened is None:
         await sent_fault(scope, send, 404, "request/not-found", "this session is not recorded")
         return

@@ -21,8 +21,10 @@ from ..client.links import close_writer
 from ..wire import keepty
 from ..wire.faults import Broken
 from . import limits
+from .accepting import pace_of
 from .access import AccessRefused, Visitor
 from .hub import Hub
+from .pace import MessagePace
 from .roles import may_write
 from .shared import session_named, shared_row
 from .wired import Receive, Scope, Send, sent_fault
@@ -95,7 +97,7 @@ class TerminalDoor:
         await send({"type": "websocket.accept"})
         visitor.terminals += 1
         self.open += 1
-        page = _Page(self, self._hub, send, visitor, name)
+        page = _Page(self, self._hub, send, visitor, name, pace_of(scope))
         try:
             await page.run(receive)
         finally:
@@ -106,12 +108,17 @@ class TerminalDoor:
 class _Page:
     """One page that shows one terminal."""
 
-    def __init__(self, door: TerminalDoor, hub: Hub, send: Send, visitor: Visitor, name: str) -> None:
+    def __init__(
+        self, door: TerminalDoor, hub: Hub, send: Send, visitor: Visitor, name: str, pace: MessagePace
+    ) -> None:
         self._door = door
         self._hub = hub
         self._send = send
         self._visitor = visitor
         self._name = name
+        self._pace = pace
+        self._is_redrawing = False  # whether the session was asked for a redraw and has said nothing since
+        self._redraws_again = False  # and it was asked for again meanwhile
         self._settings = hub.settings  # what leads to the daemon that has the session
         self._wants_pen = False
         self._has_pen = False
@@ -193,6 +200,7 @@ class _Page:
         await self._hub.here()  # which looks for it, and knows whether it was stopped
         role = keepty.Role.WRITER if self._wants_pen else keepty.Role.WATCHER
         wire = self._wire = keepty.ClientConnection()
+        self._is_redrawing = self._redraws_again = False
         name = self._name
         if self._visitor.share is None:
             self._settings, name = await self._hub.place(name)
@@ -249,6 +257,18 @@ class _Page:
         self._door.bytes_out += len(data)
         self._leave_room()
         await self._send({"type": "websocket.send", "bytes": data})
+        if self._is_redrawing:
+            self._is_redrawing = False
+            if self._redraws_again:
+                await self._redraw()
+
+    async def _redraw(self) -> None:
+        """Have the session draw its screen; one redraw waits at the most, and one after it."""
+        if self._is_redrawing:
+            self._redraws_again = True
+        elif self._writer is not None and self._wire.state is keepty.State.OPEN:  # else it begins with one
+            self._is_redrawing, self._redraws_again = True, False
+            await self._write([keepty.Resize(keepty.REDRAW_COLS, 0)])
 
     async def _said(self, message: keepty.Message | Broken) -> None:
         match message:
@@ -319,11 +339,13 @@ class _Page:
                 if not may_write(self._visitor):
                     await self._tell(t="error", code="web/role", message="this link may only watch")
                     return
+                self._pace.spend(limits.PEN_COST)
                 self._asked = _size(message) or (0, 0)
                 self._wants_pen = True
                 self._connect_anew()
             case "drop-pen":
                 if self._wants_pen:
+                    self._pace.spend(limits.PEN_COST)
                     self._wants_pen = self._has_pen = False
                     self._connect_anew()
             case "resize":
@@ -334,7 +356,8 @@ class _Page:
                     self._asked = size
                     await self._write([keepty.Resize(*size)])
             case "redraw":
-                await self._write([keepty.Resize(keepty.REDRAW_COLS, 0)])
+                self._pace.spend(limits.REDRAW_COST)
+                await self._redraw()
             case _:
                 raise PageClosed(PROTOCOL, "web/protocol", "there is no such message")
 
