@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -757,3 +760,47 @@ def test_an_agent_in_a_terminal_does_not_judge_itself(hosting: Hosting, tmp_path
     assert not hosting.ask("verify_reports", session_id="roses")["reports"]
     hosting.run("verify", "--once", "roses", "--", "grep", "-q", "x", str(tmp_path / "words"), check=False)
     assert len(hosting.ask("verify_reports", session_id="roses")["reports"]) == 1
+
+
+def turns_of(hosting: Hosting, name: str) -> list[dict[str, Any]]:
+    return list(json.loads(hosting.run("timeline", name, "--json").stdout)["turns"])
+
+
+def state_of(hosting: Hosting, name: str) -> str:
+    return str(hosting.ask("session_state", name=name)["session"]["activity"]["state"])
+
+
+def test_a_stop_that_is_sent_back_ends_neither_the_prompt_nor_its_state_and_is_in_the_timeline(
+    hosting: Hosting, place: Path, verifiers: list[Verifier]
+) -> None:
+    work = Working(hosting, place, "back")
+    work.type("warm up")
+    work.wait("turn 1 done")  # which also says who calls the hooks
+    verifiers.append(verifier := Verifier(hosting, "back"))
+    prompt = json.loads(hosting.run("prompt", "back", "build it", "--json").stdout)["prompt_id"]
+    assert [verifier.next()["name"] for _ in range(2)] == ["start", "stop"]
+    receipt = hosting.ask("prompt_receipt", name="back", prompt_id=prompt)
+    assert receipt["state"] != "ended", receipt
+    hosting.until(lambda: state_of(hosting, "back") == "working")
+    assert verifier.prompt("it does not shut") == ""
+    verifier.report(2)
+    assert verifier.next()["name"] == "stop"
+    receipt = hosting.ask("prompt_receipt", name="back", prompt_id=prompt)
+    assert receipt["state"] != "ended", receipt
+    verifier.report(2, "verified")
+    receipt = hosting.ask("prompt_receipt", name="back", prompt_id=prompt, timeout=WAIT)
+    assert receipt["outcome"] == "done"
+    (turn,) = [each for each in turns_of(hosting, "back") if each["number"] == 2]
+    assert [step["text"] for step in turn["steps"] if step["what"] == "correction"] == ["it does not shut"]
+    assert "sent back" in hosting.run("timeline", "back").stdout
+
+
+def test_a_turn_ends_when_its_agent_is_killed(hosting: Hosting, place: Path) -> None:
+    work = Working(hosting, place, "killed")
+    (place / "hold").touch()
+    work.type("build it")
+    hosting.until(lambda: hosting.run("timeline", "killed", check=False).returncode == 0)
+    assert not turns_of(hosting, "killed")[0].get("ended")
+    os.kill(hosting.sessions()["killed"]["pid"], signal.SIGKILL)
+    hosting.until(lambda: bool(turns_of(hosting, "killed")[0].get("ended")))
+    assert turns_of(hosting, "killed")[0]["outcome"] == "lost"

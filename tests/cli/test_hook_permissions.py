@@ -264,7 +264,7 @@ def test_a_hook_that_has_waited_long_looks_for_the_next_daemon_as_well(
     class Daemon:
         """One that dies after a long time, and the next one."""
 
-        def __init__(self, *, start: bool) -> None: ...
+        def __init__(self, settings: Any, *, start: bool) -> None: ...
 
         def __enter__(self) -> Daemon:
             return self

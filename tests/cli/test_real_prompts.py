@@ -221,3 +221,18 @@ def test_prompts_of_many_lines_are_done_one_right_after_the_other(
         assert [sum("".join(text.split()) in each for each in said) for text in texts] == [1] * len(texts)
     finally:
         real.close()
+
+
+def test_pi_takes_long_prompts_of_which_it_shows_a_mark_alone(tmp_path: Path) -> None:
+    real = RealTerminal(AGENTS["pi"], tmp_path / "home")
+    try:
+        texts = ["\n".join(f"row {row} of ash," for row in range(45)), "birch and cedar, " * 80]
+        for text in texts:
+            words = ("prompt", "work", text, "--wait", "--timeout", str(PATIENCE))
+            done = real.hosting.run(*words, check=False)
+            assert done.returncode == 0, (done.stderr, real.hosting.screen("work"))
+        asked = max((each for each in real.model.asked if each.tools), key=lambda each: len(each.messages))
+        said = ["".join(each.text.split()) for each in asked.messages if each.role == "user"]
+        assert [sum("".join(text.split()) in each for each in said) for text in texts] == [1, 1]
+    finally:
+        real.close()

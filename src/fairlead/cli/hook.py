@@ -115,7 +115,9 @@ def _tell(agent: str, given: str | None) -> tuple[str, dict[str, Any] | None]:
         return "the turns of sub-agents are ignored", None
     if call.event == "permission":
         wanted = permission(agent, said, call)
-        answer = _ask("terminal_permission", name=session, request_id=uuid.uuid4().hex, **wanted)
+        wanted |= {"session_id": call.conversation} if call.conversation else {}
+        wanted |= {"request_id": uuid.uuid4().hex, "owner": os.getpid()}
+        answer = _ask("terminal_permission", name=session, **wanted)
         option = answer.get("option")
         reply = decision(agent, said, option, answer.get("by") or "") if option else None
         return str(answer.get("reason") or ""), reply

@@ -102,6 +102,10 @@ class Failed(FeedEvent, frozen=True):
     reason: str
 
 
+class WentOn(FeedEvent, frozen=True):
+    """An agent's stop was answered with a correction: its turn, which had ended, goes on."""
+
+
 class CorrectionSent(FeedEvent, frozen=True):
     """How far a correction has got: queued, sent, typed, started, refused, not-delivered."""
 

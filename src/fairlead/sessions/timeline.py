@@ -103,6 +103,8 @@ class HookedTool(Struct, omit_defaults=True):
     title: str
     call: str = ""
     ended: float = 0.0
+    what: Literal["tool", "correction"] = "tool"
+    """A correction is noted here too: `title` is why the work was sent back."""
 
 
 class TimedPrompt(Struct, frozen=True):
@@ -340,10 +342,16 @@ def _read(path: str, firsts: list[int], readers: Sequence[_Reader]) -> None:
 
 
 def join_tools(turns: Sequence[TimedTurn], tools: Iterable[HookedTool]) -> None:
-    """Add what hooks told of tools to those turns in whose lines there are none."""
-    without = {each.number: each for each in turns if not any(step.what == "tool" for step in each.steps)}
+    """Add what hooks told of tools and corrections to those turns in whose lines there are none."""
+    has = {(each.number, step.what) for each in turns for step in each.steps}
+    by_number = {each.number: each for each in turns}
     for tool in tools:
-        if (turn := without.get(tool.turn)) is not None:
+        turn = by_number.get(tool.turn)
+        if turn is None or (tool.turn, tool.what) in has:
+            continue
+        if tool.what == "correction":
+            turn.steps.append(TurnStep("correction", tool.at, text=_text(tool.title)))
+        else:
             outcome = "done" if tool.ended else ""
             turn.steps.append(TurnStep("tool", tool.at, _text(tool.title), ended=tool.ended, outcome=outcome))
 

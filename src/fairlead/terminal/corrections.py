@@ -75,7 +75,7 @@ class Delivery:
         *,
         begin_wait: float,
         told: Told,
-        begun: Callable[[], None],
+        begun: Callable[[str], None],
         save: Callable[[], None],
     ) -> None:
         self._submitter = submitter
@@ -114,10 +114,10 @@ class Delivery:
 
     def went_on(self) -> None:
         """The agent goes on with what it was given."""
-        if self._known.sent is not None:
+        if (sent := self._known.sent) is not None:
             self._known.sent = None
             self._known.is_working = True
-            self._begun()
+            self._begun(sent.text)
             self._told("started", "")
             self._save()
 

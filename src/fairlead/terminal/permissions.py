@@ -57,7 +57,7 @@ more), the words, and the question."""
 
 
 _SAYS: Mapping[str, HookSays] = {
-    **dict.fromkeys(("start", "tool", "tool-ended", "replied"), "working"),
+    **dict.fromkeys(("start", "tool", "tool-ended", "replied", "checked", "sent-back"), "working"),
     **dict.fromkeys(("stop", "error", "interrupted"), "idle"),
     **dict.fromkeys(("session-started", "session-ended"), ""),
 }
@@ -330,7 +330,7 @@ class TerminalPermissions(Asks):
                     is_over = each.subagent == subagent and _dialog(each.session, each.agent) is None
                 case "subagent-ended":
                     is_over = bool(subagent) and each.subagent == subagent
-                case "start" | "stop" | "error" | "interrupted" | "session-ended":
+                case "start" | "stop" | "checked" | "error" | "interrupted" | "session-ended":
                     is_over = not subagent
                 case _:
                     is_over = False

@@ -259,6 +259,8 @@ class PromptQueue:
             case feed.TurnEnded(turn=turn) if current.turn == turn.number:
                 self._hook_ended = turn
                 self._wake.set()
+            case feed.WentOn():
+                self._hook_ended = None
 
     # --- saying ---------------------------------------------------------------------------------------------
 
@@ -401,6 +403,10 @@ class PromptQueue:
                 return
             if given.turn:
                 self._start(given)
+            if self._submitter.is_checked:  # it may be sent back
+                idle_since = quiet_since = 0.0
+                await self._next_look(LOOK_EVERY)
+                continue
             if (turn := self._hook_ended) is not None:
                 outcome: PromptOutcome = "interrupted" if turn.outcome == "lost" else turn.outcome
                 self._end(given, outcome, turn.fault)

@@ -59,7 +59,7 @@ COMPARED = 200
 MIN_SCROLLED = 5
 """How many rows of a long text an input must show if it scrolls."""
 
-_MARK = re.compile(r"\[Pasted[^\]]*\]")
+_MARK = re.compile(r"\[(?:Pasted[^\]]*|paste#\d+(?:\+\d+lines|\d+chars)?)\]")
 """What agents show instead of a long paste, without blanks."""
 _PROMPTS = frozenset(">❯›*!$#%»┃│")
 """What stands before an input."""
@@ -156,6 +156,10 @@ class Submitter:
         self.session = session
         self.hooked: tuple[Program | None, str] = (None, "")
         """The program that called hooks, and the agent that it calls itself."""
+        self.given = ""
+        """The last text that was typed."""
+        self.is_checked = False
+        """True while the agent's stop hook waits for what checks say: the turn may go on."""
         self._rules_of = rules_of
         self._activity_of = activity_of
         self._lock = asyncio.Lock()
@@ -276,6 +280,7 @@ class Submitter:
                 raise Obstacle(f"{view.agent} can't take a paste, and the end of a line would be an Enter")
             self._shell_prompt = view.typed[-1] if view.typed else ""
             pasted()
+            self.given = text
             self._give(self.session.screen.paste(text + _close_menu(text)), by)
             try:
                 return await self._submit(text, view, by, taken or asyncio.Event(), entering)
@@ -481,6 +486,10 @@ class Submitter:
             await asyncio.sleep(LOOK)
 
 
+def _source(said: Activity) -> str:
+    return said.evidence.source if said.evidence is not None else ""
+
+
 def _typed(text: str) -> str:
     """A text as it is typed."""
     return pasteable(text.replace("\r\n", "\n").replace("\r", "\n")).strip("\n").rstrip()
@@ -524,12 +533,17 @@ class Submitters:
     """What types into all sessions."""
 
     def __init__(self, rules_of: RulesOf, activity_of: ActivityOf) -> None:
-        self._rules_of = rules_of
+        self.rules_of = rules_of
         self._activity_of = activity_of
         self._all: WeakKeyDictionary[TerminalSession, Submitter] = WeakKeyDictionary()
+
+    def is_idle(self, id: str) -> bool:
+        """Whether a session is idle as its screen shows, whatever hooks said before."""
+        said = self._activity_of(id)
+        return said is not None and said.state == "idle" and _source(said) == "screen"
 
     def of(self, session: TerminalSession) -> Submitter:
         found = self._all.get(session)
         if found is None:
-            found = self._all[session] = Submitter(session, self._rules_of, self._activity_of)
+            found = self._all[session] = Submitter(session, self.rules_of, self._activity_of)
         return found

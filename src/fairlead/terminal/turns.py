@@ -24,7 +24,7 @@ from ..sessions import feed
 from ..sessions.endings import SessionEnding, ending_in
 from ..sessions.feed import Feed
 from ..sessions.inbox import calling_agent
-from ..sessions.timeline import MAX_TOOLS, FormerTurns, HookedTool
+from ..sessions.timeline import MAX_TOOLS, FormerTurns, HookedTool, correction_reason
 from ..system.files import replace_file
 from ..system.opening import read_file
 from ..system.processes import depth_below, foreground, running
@@ -33,6 +33,8 @@ from ..wire.verifier import Outcome
 from . import corrections
 from .corrections import RETURN_WAIT, Delivery
 from .host import HostError, TerminalHost
+from .ports import ProgramState
+from .served import ServedHooks
 from .session import TerminalSession
 from .submitting import Submitter, Submitters
 from .transcript_lines import TooMany, TranscriptLines
@@ -58,7 +60,9 @@ MAX_STOP_WAIT = 3600.0
 
 
 LOOK_SECONDS = 1.0
-"""How often the transcript of an agent that works is looked at: one that a person stops calls no hook."""
+"""How often an agent that works is looked at, and its transcript: one that a person stops calls no hook."""
+IDLE_SECONDS = 10.0
+"""Seconds that its screen must be idle until its turn has ended without a hook."""
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 """Tells clients: a topic of terminals and its data."""
@@ -144,6 +148,11 @@ class LiveTerminal:
         return self.known.is_working
 
     @property
+    def is_over(self) -> bool:
+        """Whether the session's program has ended."""
+        return self._session.state is ProgramState.ENDED
+
+    @property
     def turns(self) -> list[TerminalTurn]:
         turns = list(self.known.turns)
         if turns:
@@ -217,15 +226,17 @@ class LiveTerminal:
         self._save()
         return known.turns[-1]
 
-    def aborted(self, lines: int) -> TerminalTurn:
-        """A person has stopped the agent."""
+    def aborted(
+        self, lines: int, outcome: Outcome = "aborted", why: str = "a person has stopped the agent"
+    ) -> TerminalTurn:
+        """A person has stopped the agent, or it has ended."""
         self.known.is_working = False
         self.known.ended = time.time()
         last = self.known.turns[-1]
         self.known.turns[-1] = msgspec.structs.replace(
-            last, last_line=lines, outcome="aborted", ended=self.known.ended
+            last, last_line=lines, outcome=outcome, ended=self.known.ended
         )
-        self.delivery.superseded("a person has stopped the agent")
+        self.delivery.superseded(why)
         self._save()
         return self.known.turns[-1]
 
@@ -264,10 +275,13 @@ class LiveTerminal:
             self._receipt("not-delivered", str(error))
             raise
 
-    def _sent_back(self) -> None:
+    def _sent_back(self, text: str) -> None:
         """The agent goes on with a correction."""
         if self.known.turns:
-            last = self.known.turns[-1]
+            last, now = self.known.turns[-1], time.time()
+            why = correction_reason(text)
+            self.known.tools.append(HookedTool(last.number, now, why[:MAX_TITLE], "", now, "correction"))
+            del self.known.tools[:-MAX_TOOLS]
             self.known.turns[-1] = msgspec.structs.replace(last, corrections=last.corrections + 1)
 
     def _receipt(self, state: str, reason: str) -> None:
@@ -308,6 +322,7 @@ class TerminalTurns:
         self._live: dict[str, LiveTerminal] = {}
         self._transcripts = TranscriptLines()
         self._looking: dict[str, asyncio.Task[None]] = {}
+        self._served = ServedHooks(lambda: list(host.sessions.values()), submitters, self._conversation_of)
 
     def opened(self, session: TerminalSession) -> None:
         """A session is there: if an agent in it has had turns, verifiers may come again."""
@@ -349,6 +364,23 @@ class TerminalTurns:
                 )
         return None
 
+    def _conversation_of(self, id: str) -> tuple[str, str]:
+        live = self._live.get(id)
+        return (live.known.agent, live.known.conversation) if live is not None else ("", "")
+
+    async def about(
+        self, name: str, agent: str, owner: int | None, conversation: str, prompt: str = ""
+    ) -> tuple[str, bool]:
+        """The session that a hook is about, and whether its agent's server has called it: then the `name` in
+        its environment is that of the terminal which was the server's first. Raises HostError."""
+        if not await self._served.is_served(owner, name, self._host.sessions.get(name), agent):
+            return name, False
+        found = await self._served.find(agent, conversation, prompt)
+        if found is None:
+            log.warning("a hook of %s that speaks for %s is of no session that is known", agent, name)
+            raise HostError("missing", f"{agent}'s server called it, and it is not known for which session")
+        return found.id, True
+
     async def report(
         self,
         name: str,
@@ -365,18 +397,26 @@ class TerminalTurns:
     ) -> Mapping[str, Any]:
         """A hook reports that a turn began, ended (it may wait for a correction) or failed, or what else the
         agent does. Returns what the hook is answered. Raises HostError."""
+        try:
+            asked = prompt if event == "start" else ""
+            name, is_served = await self.about(name, agent, owner, session_id, asked)
+        except HostError as error:
+            if error.kind != "missing" or name not in self._host.sessions:
+                raise
+            return {"accepted": False, "reason": str(error)}
         session = self._host.find(name)
         is_turn = event in ("start", "stop", "error")
         seen = self.live(session) if is_turn else self._live.get(session.id)
-        if seen is not None and seen.is_other(session_id, owner):
+        if seen is not None and not is_served and seen.is_other(session_id, owner):
             return {"accepted": False, "reason": "it is of another agent that runs in this terminal"}
-        self._hooked(session.id, event, prompt, call, subagent)
+        is_checked = event == "stop" and timeout > 0
+        told = ("checked", "its work is checked") if is_checked else (event, prompt)
+        self._hooked(session.id, *told, call, subagent)
         if seen is not None and event in ("tool", "tool-ended") and not subagent:
             seen.tool(prompt, call, is_over=event == "tool-ended")
         if seen is not None and event == "session-ended" and seen.known.is_working and seen.known.turns:
-            ended = seen.aborted(seen.known.turns[-1].last_line)  # of a failed turn no other hook may tell
-            self._tell_turn("terminal/turn-ended", seen)
-            self._feed.post(feed.TurnEnded(session.id, ended))
+            # of a failed turn no other hook may tell
+            self._ended(seen, seen.aborted(seen.known.turns[-1].last_line))
         if seen is None or not is_turn:
             return {"accepted": True}
         live, known = seen, seen.known
@@ -401,6 +441,8 @@ class TerminalTurns:
                 start()
                 await self._feed.let_begin(session.id)  # the agent waits for its hook
             case "stop":
+                submitter = self._submitters.of(session)
+                submitter.is_checked = is_checked
                 is_again = bool(request_id) and request_id == known.call  # the daemon asked first is gone
                 known.call = request_id
                 if not is_again:
@@ -409,7 +451,16 @@ class TerminalTurns:
                     if (turn := live.stopped(path, lines)) is not None:
                         self._tell_turn("terminal/turn-ended", live)
                         self._feed.post(feed.TurnEnded(session.id, turn))
-                correction = await self._correction(live, is_again, min(timeout, MAX_STOP_WAIT))
+                correction = ""
+                try:
+                    correction = await self._correction(live, is_again, min(timeout, MAX_STOP_WAIT))
+                finally:
+                    if correction:
+                        self._feed.post(feed.WentOn(session.id))
+                    submitter.is_checked = False
+                    if is_checked:
+                        said = "a check has sent it back" if correction else prompt
+                        self._hooked(session.id, "sent-back" if correction else "stop", said, call, subagent)
                 number = known.turns[-1].number if known.turns else 0
                 return {"accepted": True, "turn": number, "correction": correction or None}
             case _:
@@ -421,18 +472,31 @@ class TerminalTurns:
         return {"accepted": True, "turn": known.turns[-1].number if known.turns else 0}
 
     def _look(self, live: LiveTerminal) -> None:
-        """Notice it when a person stops the agent, as far as its transcript tells."""
+        """Notice it when a person stops the agent, or it ends: it calls no hook then."""
         if (before := self._looking.pop(live.id, None)) is not None:
             before.cancel()
-        if live.known.is_working and live.known.turns and live.known.file:
+        if live.known.is_working and live.known.turns:
             self._looking[live.id] = asyncio.get_running_loop().create_task(self._notice_abort(live))
 
     async def _notice_abort(self, live: LiveTerminal) -> None:
         turn, path, seen = live.known.turns[-1], live.known.file, -1
+        idle_since = 0.0
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not live.known.is_working:
                 return
+            program = live.known.program
+            if live.is_over or (
+                program is not None and await asyncio.to_thread(running, program.pid) != program
+            ):
+                self._ended(live, live.aborted(turn.last_line, "lost", "the agent's program ended"))
+                return
+            idle_since = (idle_since or time.monotonic()) if self._submitters.is_idle(live.id) else 0.0
+            if idle_since and time.monotonic() - idle_since >= IDLE_SECONDS:
+                self._ended(live, live.aborted(turn.last_line))
+                return
+            if not path:
+                continue
             with contextlib.suppress(OSError, TooMany):
                 if (size := os.stat(path).st_size) == seen:
                     continue
@@ -443,10 +507,12 @@ class TerminalTurns:
                     continue
                 ending = await asyncio.to_thread(ending_in, path, newest=newest)
                 if ending.outcome == "aborted" and live.known.is_working:
-                    ended = live.aborted(lines)
-                    self._tell_turn("terminal/turn-ended", live)
-                    self._feed.post(feed.TurnEnded(live.id, ended))
+                    self._ended(live, live.aborted(lines))
                     return
+
+    def _ended(self, live: LiveTerminal, turn: TerminalTurn) -> None:
+        self._tell_turn("terminal/turn-ended", live)
+        self._feed.post(feed.TurnEnded(live.id, turn))
 
     async def _correction(self, live: LiveTerminal, is_again: bool, seconds: float) -> str:
         """The agent has answered. A hook that waits is answered with the correction that is due, if any."""

@@ -332,7 +332,7 @@ terminal_turn: name event / agent prompt path session-id owner request-id timeou
 -> accepted reason turn correction
     report an agent's turns and what it does in them (called by its hooks) [beside]
 terminal_permission: name request-id what whole / agent title reason always-label may-allow call-id \
-subagent by-keys shows -> accepted option by reason
+subagent by-keys shows session-id owner -> accepted option by reason
     ask for a permission that an agent in a terminal needs, and wait for the answer (called by its hooks) \
 [beside cancellable]
 config: -> rows

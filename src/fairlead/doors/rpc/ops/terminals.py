@@ -130,8 +130,8 @@ class TerminalOps:
 
     async def _check_behind(self, call: Call, name: str) -> None:
         """Raises OpError if who calls a hook runs in another session than the hook speaks for."""
-        behind, session = await call.caller.session_behind(), self._host.find(name)
-        if behind and behind not in (session.id, session.started_by):
+        behind, session = await call.caller.session_behind(), self._host.sessions.get(name)
+        if behind and (session is None or behind not in (session.id, session.started_by)):
             raise OpError(ErrorCode.FAILED, f"it is asked from session {behind}, not from {name}")
 
     @op
@@ -151,10 +151,13 @@ class TerminalOps:
         subagent: str = "",
         by_keys: bool = False,
         shows: str = "",
+        session_id: str = "",
+        owner: int | None = None,
     ) -> Data:
         if not _REQUEST.fullmatch(request_id):
             raise invalid("request-id", "8 to 64 hexadecimal digits")
         await self._check_behind(call, name)
+        name, _ = await self._turns.about(name, agent, owner, session_id)
         asked = AskedPermission(
             request_id,
             agent,
