@@ -201,3 +201,17 @@ def test_without_a_fleet_it_says_what_to_do(crew: Crew) -> None:
         assert "`fairlead fleet join` starts it" in done.stderr
     finally:
         hosting.close()
+
+
+def test_what_the_queue_refuses_is_said_in_its_own_words(crew: Crew) -> None:
+    for words, why in (
+        (("queue", "show", "deadbeef0000"), "no job deadbeef0000; `fairlead queue ls` lists them"),
+        (("queue", "cancel", "deadbeef0000"), "no job deadbeef0000"),
+        (("queue", "show", "short"), "short"),
+        (("run", "--queue", "--verify", "true", "--on", "label=a b", "--", "x"), "label"),
+    ):
+        refused = crew.laptop.run(*words, check=False)
+        assert refused.returncode != 0
+        assert why in refused.stderr
+        assert "daemon" not in refused.stderr
+        assert "fleet's process" not in refused.stderr

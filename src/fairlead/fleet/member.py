@@ -44,6 +44,8 @@ log = logging.getLogger("fairlead.fleet")
 
 PROOF_HEADER = "Fleet-Proof"
 SERVICE = "fairlead"
+NO_RESPONDERS = "503"
+"""What the server itself answers for a host that nobody speaks for."""
 
 
 class AskRefused(FleetFault):
@@ -241,6 +243,13 @@ class Member:
         _, peer, _, _, id = message.subject.split(".", 4)
         whose, waiting = self._answers.get(id, ("", None))
         if waiting is None or whose != peer or waiting.done():
+            return
+        if not message.data and (message.headers or {}).get("Status") == NO_RESPONDERS:
+            self.hosts.fell_silent(subjects.name_of(peer))
+            why = "its fleet process does not run, or has no connection"
+            waiting.set_exception(HostIsAway(why))
+            for channel in [each for key, each in self.channels.items() if key.peer == peer]:
+                channel.lose(why)
             return
         try:
             said = json.loads(message.data)

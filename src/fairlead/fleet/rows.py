@@ -58,9 +58,11 @@ class HostSeen:
         self.heard = heard
         self.skew = skew
         """How far its clock was ahead of ours, with the way of the message in it."""
+        self.is_silent = False
+        """The server has said since that nobody answers there."""
 
     def is_here(self, now: float) -> bool:
-        return not self.row.gone and now - self.heard < limits.ROW_SECONDS
+        return not self.row.gone and not self.is_silent and now - self.heard < limits.ROW_SECONDS
 
 
 class Hosts:
@@ -95,6 +97,11 @@ class Hosts:
         before = self.known.get(name)
         skew = row.at - time.time() if live else (before.skew if before is not None else None)
         self.known[name] = HostSeen(row, time.monotonic(), skew)
+
+    def fell_silent(self, name: str) -> None:
+        """Nobody answers for a host: it is away until its next row."""
+        if (known := self.known.get(name)) is not None:
+            known.is_silent = True
 
     def _may_send(self, name: str) -> bool:
         """True unless a host sends more rows than anybody has to; they are not even read then."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...system.settings import Settings
 from ...wire.link import Search
-from ..launch import StartFailed
+from ..launch import NoDaemon, StartFailed
 from .dial import fleet_path
 
 ANSWER_WAIT = 30.0
@@ -18,6 +18,9 @@ ANSWER_WAIT = 30.0
 
 class NoQueue(StartFailed):
     """The queue can't be asked, or refuses."""
+
+    def __init__(self, why: str) -> None:
+        NoDaemon.__init__(self, why)  # it is not the daemon that fails
 
 
 def asked(settings: Settings, asking: Mapping[str, Any], *, waits: bool = False) -> Iterator[dict[str, Any]]:
@@ -39,6 +42,8 @@ def asked(settings: Settings, asking: Mapping[str, Any], *, waits: bool = False)
                     if not line.strip():
                         continue
                     yield _answer(line)
+        except NoQueue:
+            raise
         except OSError as error:
             raise NoQueue(f"the fleet's process does not answer: {error}") from None
 
