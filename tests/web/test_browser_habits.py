@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -251,3 +252,37 @@ def test_nothing_is_notified_before_somebody_asked_for_it(console: ConsoleHostin
     page.reload()
     page.get_by_role("button", name="Notify me").wait_for()
     assert not page.get_by_role("button", name="Notified").is_visible()
+
+
+def test_a_terminal_keeps_room_on_a_phone_below_a_question_and_above_a_keyboard(
+    console: ConsoleHosting, browser: Chromium
+) -> None:
+    place = Path(console.hosting.environment["HOME"], "garden")
+    place.mkdir()
+    asked = {
+        "hook_event_name": "PermissionRequest",
+        "session_id": "s",
+        "cwd": str(place),
+        "tool_name": "Bash",
+    }
+    command = "make all install; " * 20
+    (place / "asked").write_text(json.dumps(asked | {"tool_input": {"command": command}}))
+    hook = f"{shlex.join(console.hosting.command)} hook claude < asked"
+    console.hosting.run(
+        "start", "cc", "-d", "--cwd", str(place), "--", "sh", "-c", f"seq 1 60; {hook}; echo answered; cat"
+    )
+    page = browser.page(console, phone=True)
+    go(page, "#/s/cc")
+    wait_screen(page, "60")
+    page.locator(".question").wait_for()
+    room = "document.querySelector('.terminal-room').getBoundingClientRect().height"
+    assert page.evaluate(room) >= 150
+    page.get_by_role("button", name="Allow", exact=True).click()
+    page.locator(".question").wait_for(state="detached")
+    page.get_by_role("button", name="Take the pen").click()
+    page.get_by_text("You write").wait_for()
+    page.locator(".xterm").click()
+    page.set_viewport_size({"width": 390, "height": 480})
+    console.hosting.until(lambda: 8 <= console.hosting.sessions()["cc"]["rows"] < 20)
+    assert page.evaluate(room) >= 150
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
