@@ -17,6 +17,8 @@ from tests.web.chromium import Chromium, chromium, go, wait_screen
 
 pytestmark = pytest.mark.peers
 
+SCREENS = Path(__file__).parents[1] / "data/agent-screens"
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Chromium]:
@@ -286,3 +288,21 @@ def test_a_terminal_keeps_room_on_a_phone_below_a_question_and_above_a_keyboard(
     console.hosting.until(lambda: 8 <= console.hosting.sessions()["cc"]["rows"] < 20)
     assert page.evaluate(room) >= 150
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_waits_in_its_terminal_is_counted_with_the_hook_that_brings_it_here(
+    console: ConsoleHosting, browser: Chromium
+) -> None:
+    agent = Path(console.hosting.environment["HOME"], "claude")
+    agent.symlink_to("/bin/sh")
+    screen = shlex.quote(str(SCREENS / "claude-2.0.76/permission-dialog.ansi"))
+    console.hosting.run("start", "cc", "-d", "--", str(agent), "-c", f"cat {screen}; sleep 1000; true")
+    page = browser.page(console)
+    page.get_by_role("heading", name="1 waits in its terminal").wait_for()
+    page.get_by_text("fairlead hook --install claude").wait_for()
+    assert page.locator("#nav .badge").inner_text() == "1"
+    assert page.title() == "(1) Fairlead"
+    assert not page.get_by_text("Nothing waits for you").is_visible()
+    console.hosting.run("stop", "cc")
+    page.get_by_text("Nothing waits for you").wait_for()
+    assert page.title() == "Fairlead"
