@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from fairlead.client.calls import RequestError
 from fairlead.fleet import limits, subjects
 from fairlead.fleet.creds import Creds
 from fairlead.fleet.guarding import PROOF, consent_digest
+from fairlead.fleet.jwt import encoded
 from fairlead.fleet.member import PROOF_HEADER, ask_digest
+from fairlead.fleet.nkeys import OPERATOR, KeyPair
 from fairlead.fleet.signing import ASK, CONSENT, proof
 from fairlead.wire.rpc import fields
 from tests.fleet.asking import AskedPerson
@@ -306,3 +309,47 @@ def test_a_revoked_machine_is_away_at_once_with_its_streams(fleet: Fleet, victim
         assert lost.run("-H", "victim", "ls", check=False).returncode != 0
     finally:
         lost.close()
+
+
+async def redirected(heard: Heard, data: bytes, headers: dict[str, str], *subjects_: str) -> None:
+    """Have JetStream put bytes of mallory's own on subjects of others."""
+    stream = heard.nats.jetstream()
+    unique = {"Nats-Msg-Id": f"mallory:x:{time.monotonic_ns()}"}
+    kept = await stream.publish("fl.mallory.feed", data, headers={**unique, **headers})
+    for subject in subjects_:
+        ask = json.dumps({"seq": kept.seq}).encode()
+        await heard.nats.publish("$JS.API.DIRECT.GET.FLEET_FEED", ask, reply=subject)
+    await heard.nats.flush()
+
+
+def test_an_account_of_another_operator_is_not_taken_and_ends_nothing(fleet: Fleet, victim: Machine) -> None:
+    mallory = fleet.creds("machine", "mallory")
+    operator = KeyPair.new(OPERATOR)
+    forged = encoded("account", "team", mallory.identity.account, operator, {"revocations": {}}).encode()
+    pid = victim.status()["pid"]
+
+    async def kept(heard: Heard) -> bytes:
+        found = await heard.nats.request("$JS.API.DIRECT.GET.KV_FLEET.$KV.FLEET.account", b"", timeout=WAIT)
+        return found.data
+
+    async def tried(asking: Asking) -> None:
+        heard = asking.heard
+        await redirected(heard, forged, {"Status": "500 no"}, "$KV.FLEET.account", "$KV.FLEET.host.odd")
+        assert await kept(heard) == forged
+        # a machine that begins now, and sees nothing else
+        newcomer = Machine(fleet, "newcomer")
+        try:
+            await asyncio.to_thread(newcomer.join)
+            await asyncio.to_thread(newcomer.until, lambda: "another operator" in newcomer.fleet_log())
+            async with asyncio.timeout(WAIT):  # the server tells it again
+                while await kept(heard) == forged:
+                    await asyncio.sleep(0.2)
+            account = Path(newcomer.environment["HOME"], ".local/state/fairlead/fleet/account.jwt")
+            await asyncio.to_thread(newcomer.until, account.exists)
+            assert newcomer.status()["connections"] == 1
+        finally:
+            newcomer.close()
+
+    as_client(fleet, mallory, tried)
+    assert victim.status()["pid"] == pid
+    assert victim.status()["connected"]

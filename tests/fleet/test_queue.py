@@ -290,7 +290,8 @@ def test_jobs_of_a_revoked_credential_and_of_another_account_are_not_run(fleet: 
     creds = fleet.creds("machine", "gone")
     authority = Authority(str(fleet.directory))
     team = authority.account()
-    ours, theirs = Verifier(team.public, "roses"), Verifier(KeyPair.new(ACCOUNT).public, "roses")
+    ours = Verifier(team.public, "roses", operator=creds.identity.operator)
+    theirs = Verifier(KeyPair.new(ACCOUNT).public, "roses")
     ours.learn(authority.account_jwt(team))
     assert ours.standing(creds.jwt).name == "gone"
     with pytest.raises(SignatureFault, match="belongs to another account"):

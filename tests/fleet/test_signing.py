@@ -8,6 +8,8 @@ import pytest
 from fairlead.fleet import limits, subjects
 from fairlead.fleet.authority import Authority
 from fairlead.fleet.creds import Creds, read_creds
+from fairlead.fleet.jwt import encoded
+from fairlead.fleet.nkeys import OPERATOR, KeyPair
 from fairlead.fleet.signing import ASK, CONSENT, SignatureFault, Verifier, canonical, digest, proof
 from fairlead.formats.edn import Keyword
 
@@ -47,7 +49,7 @@ def refusal(verifier: Verifier, text: object, what: bytes = b"what", purpose: st
 
 
 def verifier(authority: Authority, clock: Clock) -> Verifier:
-    made = Verifier(authority.account().public, "tulips", clock)
+    made = Verifier(authority.account().public, "tulips", clock, operator=authority.register.operator)
     clock.now += 0.5
     return made
 
@@ -145,3 +147,24 @@ def test_values_that_can_not_be_signed_are_an_error() -> None:
         canonical(deep)
     with pytest.raises(SignatureFault, match="object"):
         canonical(object())
+
+
+def test_only_the_operator_says_who_was_revoked_and_nobody_takes_it_back(authority: Authority) -> None:
+    with authority.changing():
+        gone = read_creds(authority.issue(subjects.MACHINE, "gone"))
+    assert gone.identity.operator == authority.register.operator
+    before = authority.account_jwt(authority.account())
+    checks = verifier(authority, Clock())
+    mallory = KeyPair.new(OPERATOR)
+    forged = encoded("account", "team", authority.account().public, mallory, {"revocations": {}})
+    with pytest.raises(SignatureFault, match="another operator"):
+        checks.learn(forged)  # the first that is seen
+    with authority.changing():
+        _, after = authority.revoke("gone")
+    assert checks.learn(after)
+    assert not checks.learn(after)
+    checks.learn(before)
+    with pytest.raises(SignatureFault, match="was revoked"):
+        checks.standing(gone.jwt)
+    with pytest.raises(SignatureFault):
+        Verifier(authority.account().public, "tulips").learn(after)

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from ..system.files import replace_file
 from ..system.settings import SettingError, safe_dir
 from . import limits, tls
-from .creds import Creds, creds_text, read_creds
+from .creds import OPERATOR_CLAIM, Creds, creds_text, read_creds
 from .jwt import NO_LIMIT, encoded
 from .nkeys import ACCOUNT, OPERATOR, USER, KeyFault, KeyPair
 from .subjects import ADMINISTRATOR, MACHINE, PERSON, READ_ONLY, NameFault, check_name, permissions
@@ -196,7 +196,11 @@ class Authority:
     ) -> str:
         key = KeyPair.new(USER)
         tags = [role, *([READ_ONLY] if read_only else [])]
-        nats = {**permissions(role, name, read_only=read_only), "tags": tags}
+        nats = {
+            **permissions(role, name, read_only=read_only),
+            "tags": tags,
+            OPERATOR_CLAIM: self.register.operator,
+        }
         signed = encoded("user", name, key.public, signer, nats, seconds=seconds)
         kind = {MACHINE: "machine", PERSON: "user"}.get(role, "administrator")
         file = f"{kind}-{name}.creds" if role != ADMINISTRATOR else f"administrator-{team.name}.creds"

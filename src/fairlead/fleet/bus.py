@@ -154,12 +154,13 @@ async def kept(
         await client.publish(subject, json.dumps(ask).encode(), reply=inbox)
         while True:
             message = await waiting.next_msg(timeout)
-            status = (message.headers or {}).get("Status")
-            if status in ("204", "404"):
+            headers = message.headers or {}
+            if "Nats-Sequence" in headers:  # what is kept; who wrote it may have put a status there as well
+                found.append(message)
+                continue
+            if (status := headers.get("Status")) in ("204", "404"):
                 return found
-            if status is not None:
-                raise NatsError(f"{stream}: {status} {(message.headers or {}).get('Description', '')}")
-            found.append(message)
+            raise NatsError(f"{stream}: {status} {headers.get('Description', '')}")
     finally:
         with contextlib.suppress(NatsError):
             await waiting.unsubscribe()

@@ -19,6 +19,10 @@ _PARTS = re.compile(
 )
 
 
+OPERATOR_CLAIM = "fairlead_operator"
+"""Where a user's JWT says who the fleet's operator is."""
+
+
 class CredsFault(ValueError):
     """A file has no credentials that can be used."""
 
@@ -34,6 +38,8 @@ class Identity(NamedTuple):
     read_only: bool = False
     issued_at: int = 0
     expires: int = 0
+    operator: str = ""
+    """The public key of the operator whose word counts about the account. The account has signed it."""
 
     @property
     def word(self) -> str:
@@ -71,6 +77,7 @@ def identity_of(claims: Claims) -> Identity:
         READ_ONLY in claims.tags,
         claims.issued_at,
         claims.expires,
+        operator if isinstance(operator := claims.nats.get(OPERATOR_CLAIM), str) else "",
     )
 
 

@@ -164,7 +164,7 @@ class JobStore:
                 )
                 while True:
                     message = await waiting.next_msg(limits.JOB_ANSWER_SECONDS)
-                    if "Status" in (message.headers or {}):
+                    if "Nats-Sequence" not in (message.headers or {}):
                         return found
                     found.append(message)
             finally:

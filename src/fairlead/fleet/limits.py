@@ -41,6 +41,8 @@ MAX_EVENT = 16 * 1024
 """Bytes of one event with its headers."""
 DUPLICATE_SECONDS = 600.0
 """Seconds in which the server drops an event with an id that it has had."""
+ACCOUNT_EVERY = 10.0
+"""Seconds after which the server tells again who was revoked, and hosts look."""
 ROW_SECONDS = 60.0
 """Seconds that a host's row is good for."""
 ROW_EVERY = 15.0

@@ -7,6 +7,7 @@ bucket, publishes what happens, and opens streams to the daemons and sessions of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -18,6 +19,7 @@ from typing import Any
 from nats import micro
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 from nats.micro.request import Request as MicroRequest
 
 from .. import __version__
@@ -25,6 +27,7 @@ from ..client.calls import Call, RequestError
 from ..client.launch import NoDaemon, connected, session_socket
 from ..client.links import Links
 from ..system import own_place
+from ..system.files import replace_file
 from ..system.settings import SettingError, Settings
 from ..wire import link
 from ..wire.rpc_catalog import OPS
@@ -32,10 +35,12 @@ from . import limits, subjects
 from .authority import FleetFault
 from .bus import Bus, kept
 from .channels import FleetStream, Passage, StreamKey, carry, new_id
+from .complaints import Complaints
 from .creds import Creds, Identity
 from .guarding import FarEnd, HeldLines, NearEnd
 from .happenings import EventOutbox
 from .owndaemon import OwnDaemon
+from .places import FleetPlaces
 from .rows import HostRow, Hosts, encoded_row, session_row
 from .signing import ASK, PERSON_OPENS, SignatureFault, Verifier, digest, proof
 from .subjects import MACHINE
@@ -90,7 +95,11 @@ class Member:
         self._row_due = asyncio.Event()
         self._is_leaving = False
         self.hosts = Hosts(self.identity.name if self.is_machine else "")
-        self.verifier = Verifier(self.identity.account, self.identity.name)
+        operator = self.identity.operator
+        self.verifier = Verifier(self.identity.account, self.identity.name, operator=operator)
+        self._account_file = FleetPlaces(settings).account
+        self._complaints = Complaints(log)
+        self._remember_account()
         self.outbox = EventOutbox(self.identity, bus.domain)
         self.daemon = OwnDaemon(settings, self._happened, self._row_due.set)
         self.feed_news: set[asyncio.Event] = set()
@@ -128,15 +137,14 @@ class Member:
             for message in await kept(client, self.bus.domain, subjects.ROW_STREAM, ask):
                 subject = (message.headers or {}).get("Nats-Subject", "")
                 if subject == subjects.ACCOUNT_KEY:
-                    self.verifier.learn(message.data.decode("ascii", "replace"))
+                    self._account_came(message)
                 else:
                     self.hosts.take(subject, message.data, live=False)
-            if not self.is_machine:
-                await asyncio.Event().wait()
-            await self._serve(client)
-            doing = [
-                asyncio.ensure_future(each) for each in (self.outbox.run(client), self._keep_row(client))
-            ]
+            tasks = [self._watch_account(client)]
+            if self.is_machine:
+                await self._serve(client)
+                tasks += [self.outbox.run(client), self._keep_row(client)]
+            doing = [asyncio.ensure_future(each) for each in tasks]
             try:
                 done, _ = await asyncio.wait(doing, return_when=asyncio.FIRST_COMPLETED)
                 for each in done:
@@ -174,13 +182,26 @@ class Member:
                     await asyncio.sleep(limits.ROW_GATHER)
             except TimeoutError:
                 self.hosts.forget_old()
+
+    async def _watch_account(self, client: Client) -> None:
+        """See from time to time who was revoked: a leaf node does not pass on that it has changed."""
+        while True:
+            await asyncio.sleep(limits.ACCOUNT_EVERY)
+            with contextlib.suppress(NatsError, TimeoutError):
                 await self._look_at_account(client)
 
     async def _look_at_account(self, client: Client) -> None:
-        """See who was revoked: a leaf node does not pass on that it has changed."""
         ask = {"multi_last": [subjects.ACCOUNT_KEY], "batch": 1}
         for message in await kept(client, self.bus.domain, subjects.ROW_STREAM, ask):
-            self.verifier.learn(message.data.decode("ascii", "replace"))
+            self._account_came(message)
+
+    def _remember_account(self) -> None:
+        """What was known of the account before this process began."""
+        try:
+            with open(self._account_file) as file:
+                self.verifier.learn(file.read(limits.MAX_JWT))
+        except (OSError, ValueError, SignatureFault):  # none yet, or another fleet's
+            pass
 
     def _own_row(self) -> bytes:
         sessions = [session_row(each) for each in self.daemon.sessions]
@@ -231,9 +252,12 @@ class Member:
 
     def _account_came(self, message: Msg) -> None:
         try:
-            self.verifier.learn(message.data.decode("ascii", "replace"))
-        except SignatureFault as error:
-            log.warning("%s", error)
+            if self.verifier.learn(text := message.data.decode("ascii", "replace")):
+                replace_file(self._account_file, text.encode())
+        except SignatureFault as error:  # anybody in the account can have JetStream put something there
+            self._complaints.warning("what the bucket has about the account is not taken: %s", error)
+        except OSError as error:
+            self._complaints.warning("can't keep the account's JWT: %s", error)
 
     def _feed_grew(self, message: Msg) -> None:
         for each in self.feed_news:
@@ -371,7 +395,7 @@ class Member:
                 raise ValueError
         except (SignatureFault, ValueError, KeyError, TypeError, RecursionError) as error:
             why = str(error) if isinstance(error, SignatureFault) else "a request that makes no sense"
-            log.warning("refused a request of %.80s: %s", sender, why)
+            self._complaints.warning("refused a request of %.80s: %s", sender, why)
             prefix = subjects.answer(me, sender, "")
             reply = request._msg.reply
             if reply.startswith(prefix) and reply.removeprefix(prefix).isalnum():

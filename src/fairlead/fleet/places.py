@@ -34,6 +34,7 @@ class FleetPlaces:
         self.joined = f"{self.directory}/joined.json"
         self.creds = f"{self.directory}/machine.creds"
         self.user = f"{self.directory}/user.creds"
+        self.account = f"{self.directory}/account.jwt"
         self.ca = f"{self.directory}/ca.pem"
         self.leaf = f"{self.directory}/leaf"
 
@@ -61,6 +62,6 @@ class FleetPlaces:
 
     def forget(self) -> None:
         """This machine belongs to no fleet any more."""
-        for path in (self.joined, self.creds, self.user, self.ca, self.metrics):
+        for path in (self.joined, self.creds, self.user, self.account, self.ca, self.metrics):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

@@ -59,6 +59,11 @@ def run(settings: Settings, ready: Callable[[], None]) -> None:
         raise SettingError(f"an agent's command can't join a fleet ({agent or 'unknown'})")
     joined = places.read()
     creds = read_creds(places.creds)
+    if not creds.identity.operator:
+        raise FleetFault(
+            f"the credential of {creds.identity.name} does not name the fleet's operator: "
+            "revoke it, and make another with `fairlead fleet creds`"
+        )
     signer = read_creds(places.user) if joined.has_user else None
     lock = os.open(places.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:

@@ -404,13 +404,24 @@ class NatsServer:
             with contextlib.suppress(FleetFault, NatsError, OSError):
                 async with as_administrator(self.authority, team) as client:
                     keeping = asyncio.ensure_future(LaneKeeper(client).run())
+                    telling = asyncio.ensure_future(self._tell_again(client, team))
                     try:
                         while client.is_connected and not keeping.done():
                             await asyncio.wait([keeping], timeout=limits.LANE_PAUSE)
                     finally:
                         keeping.cancel()
-                        await asyncio.gather(keeping, return_exceptions=True)
+                        telling.cancel()
+                        await asyncio.gather(keeping, telling, return_exceptions=True)
             await asyncio.sleep(limits.LANE_PAUSE)
+
+    async def _tell_again(self, client: Client, team: Team) -> None:
+        """Keep the account's JWT in the bucket: its messages are kept for a minute, and a member can have
+        JetStream put something else there."""
+        while True:
+            with contextlib.suppress(FleetFault, NatsError, TimeoutError):
+                jwt = self.authority.account_jwt(team)
+                await client.jetstream().publish(subjects.ACCOUNT_KEY, jwt.encode())
+            await asyncio.sleep(limits.ACCOUNT_EVERY)
 
     async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Future[int]) -> None:
         if ended.done():

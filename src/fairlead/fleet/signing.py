@@ -71,32 +71,41 @@ def proof(creds: Creds, purpose: str, to: str, what: bytes) -> str:
 class Verifier:
     """Checks proofs for one host. `account` is the public key of the account that we belong to."""
 
-    def __init__(self, account: str, host: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, account: str, host: str, clock: Callable[[], float] = time.time, *, operator: str = ""
+    ) -> None:
+        """`operator` is the public key of who may say what is so of the account."""
         self._account = account
         self._host = host
         self._clock = clock
         self._began = clock()
-        self._operator = ""
+        self._operator = operator
         self._account_issued = 0
+        self._account_jwt = ""
         self._revoked: dict[str, int] = {}
         self._nonces: OrderedDict[str, float] = OrderedDict()  # each with when it may be forgotten
         self._known: OrderedDict[str, Identity] = OrderedDict()
 
-    def learn(self, account_jwt: str) -> None:
-        """Take the account's JWT with who was revoked. The first one says who the operator is; one of another
-        operator, or an older one, is not taken. Raises SignatureFault."""
+    def learn(self, account_jwt: str) -> bool:
+        """Take the account's JWT with who was revoked; True if it is news. Only the operator's counts,
+        an older one is not taken, and who was revoked stays so. Raises SignatureFault."""
+        if account_jwt == self._account_jwt:
+            return False
         try:
             claims = decoded(account_jwt, "account")
         except JwtFault as error:
             raise SignatureFault(f"the account's JWT: {error}") from None
-        if claims.subject != self._account or self._operator not in ("", claims.issuer):
-            raise SignatureFault("the JWT is another account's")
+        if claims.subject != self._account or claims.issuer != self._operator:
+            raise SignatureFault("the JWT is another account's, or another operator has signed it")
         if claims.issued_at < self._account_issued:
-            return
-        self._operator, self._account_issued = claims.issuer, claims.issued_at
+            return False
+        self._account_jwt, self._account_issued = account_jwt, claims.issued_at
         found = claims.nats.get("revocations")
         revoked = found if isinstance(found, dict) else {}
-        self._revoked = {key: at for key, at in revoked.items() if type(key) is str and type(at) is int}
+        for key, at in revoked.items():
+            if type(key) is str and type(at) is int:
+                self._revoked[key] = max(at, self._revoked.get(key, at))
+        return True
 
     def check(self, purpose: str, text: object, what: bytes) -> Identity:
         """Who has signed this. Raises SignatureFault."""
