@@ -402,3 +402,22 @@ def test_a_hook_speaks_only_for_its_own_session(hosting: Hosting, tmp_path: Path
     hosting.until((tmp_path / "done").exists)
     assert "it is asked from session liar, not from victim" in (tmp_path / "out").read_text()
     assert not [row for row in hosting.ask("approvals")["approvals"] if row["session_name"] == "victim"]
+
+
+def test_a_call_that_runs_although_it_was_denied_was_allowed_in_the_terminal(
+    hosting: Hosting, tmp_path: Path
+) -> None:
+    work = Hooked(hosting, tmp_path, "late")
+    work.over(work.call("UserPromptSubmit", prompt="go on"))
+    for command, is_run in (("touch ran", True), ("touch kept", False)):
+        asked = work.ask(command)
+        work.settle(allowed=False)
+        work.over(asked)
+        if not is_run:  # the same call is tried again, and runs then
+            work.over(work.call("PreToolUse", tool_name="Bash", tool_input={"command": command}))
+        work.over(work.call("PostToolUse", tool_name="Bash", tool_input={"command": command}))
+    (turn,) = json.loads(hosting.run("timeline", "late", "--json").stdout)["turns"]
+    first, second = [step for step in turn["steps"] if step["what"] == "question"]
+    assert first["outcome"] == "allow"
+    assert first["by"].startswith("its terminal: it ran")
+    assert second["outcome"] == "deny"

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.sessions.state import DoesNow, Evidence, Source
 from fairlead.terminal.state.marks import PromptMarks
-from fairlead.terminal.state.weighing import Claim, next_look, weigh
+from fairlead.terminal.state.weighing import ANSWERED, ANSWERED_WAIT, Claim, next_look, weigh
 
 
 def claim(source: Source, says: DoesNow, at: float = 0.0, question: str = "", since: float = 0.0) -> Claim:
@@ -79,3 +79,13 @@ def test_marks_of_a_shell_are_found_however_they_are_cut() -> None:
         if size < 8:
             assert [each for each in found if each] == ["A", "B", "C", "D"], size
     assert PromptMarks().last(b"133;C\x07 \x1b]133;Z\x07") is None
+
+
+def test_a_dialog_that_was_answered_is_no_question_while_it_is_still_shown() -> None:
+    answered = Claim(Evidence("hook", "working", 5.0, ANSWERED))
+    old = claim("screen", "waits", question="rm?", since=2.0)
+    assert counting(6.0, answered, old) == ("hook", "working", "")
+    assert next_look({"hook": answered, "screen": old}, 6.0) == ANSWERED_WAIT - 1.0
+    assert counting(5.0 + ANSWERED_WAIT, answered, old) == ("screen", "waits", "rm?")  # it was not taken
+    new = claim("screen", "waits", question="rm -r?", since=5.5)
+    assert counting(6.0, answered, new) == ("screen", "waits", "rm -r?")

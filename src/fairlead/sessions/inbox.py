@@ -316,6 +316,13 @@ class Inbox:
         if waiting := self._open.get(id):
             self._close(waiting, waiting.answer or Answer(WITHDRAWN, why, time.time()))
 
+    def correct(self, id: str, option: str, by: str) -> None:
+        """What was done shows that an answer came too late: another one counted, and that is remembered."""
+        if (closed := self._closed.get(id)) is not None:
+            answer = msgspec.structs.replace(closed.answer, option=option, by=by, text="")
+            self._remember(msgspec.structs.replace(closed, answer=answer))
+            self._write(_Line(closed=self._closed[id]))
+
     def lose(self, id: str, why: str) -> None:
         """Its asker has gone: the question is shown until somebody dismisses it."""
         if (waiting := self._open.get(id)) is not None:

@@ -25,11 +25,14 @@ from .host import HostError, TerminalHost
 from .ports import ProgramState
 from .session import TerminalSession
 from .state.rules import live_view, shipped
+from .state.weighing import ANSWERED
 
 log = logging.getLogger("fairlead")
 
 MAX_TITLE, MAX_WHAT = 100, 200
 """How many characters what asks, and the line that says what will happen, have."""
+MAX_DENIED = 200
+"""Of how many calls that were denied it is seen if they run all the same."""
 MAX_WORD = 200
 """How many characters an agent's own names and ids have."""
 LOOK_AFTER = 0.2
@@ -38,6 +41,8 @@ GONE_AFTER = 0.6
 """and that a dialog must be missing before it has gone: programs erase before they draw."""
 DIALOG_WAIT = 10.0
 """Seconds within which the dialog must be there that a hook tells of,"""
+STILL = 0.3
+"""and before a key is pressed, still: somebody may just have answered it in the terminal,"""
 TAKEN_WAIT = 3.0
 """and after a key was pressed, gone."""
 HOOK_RETURNS = 10.0
@@ -133,6 +138,7 @@ class TerminalPermissions(Asks):
         self._looks: dict[str, asyncio.TimerHandle] = {}  # by session
         self._watched: dict[str, tuple[TerminalSession, Callable[[], None]]] = {}
         self._appearing: set[asyncio.Task[None]] = set()
+        self._denied: dict[tuple[str, str], tuple[str, str]] = {}  # by session and call: question, by whom
 
     def _register(self) -> None:
         """What became of questions that are not asked again is known by who has the sessions of this kind."""
@@ -319,7 +325,13 @@ class TerminalPermissions(Asks):
 
     def called(self, session: str, event: str, call: str = "", subagent: str = "") -> None:
         """Another hook was called, which may show that a question is over. While a dialog is on the screen,
-        the agent's other calls say nothing about it."""
+        the agent's other calls say nothing about it. A call that was denied and has run was allowed in the
+        terminal before the answer came."""
+        denied = self._denied.pop((session, call), None) if event in ("tool", "tool-ended") else None
+        if denied is not None and event == "tool-ended":  # else it is another try
+            log.warning("%s: the call that was denied by %s has run", *denied)
+            by = f"its terminal: it ran, denied too late by {denied[1]}"
+            self._inbox.correct(denied[0], ALLOW.value, by)
         for id, each in self._of(session):
             if each.is_pressed:
                 continue
@@ -356,7 +368,11 @@ class TerminalPermissions(Asks):
             self._unwatch(each.session.id)
             # one whose dialog was cancelled may end its turn without a hook
             goes_on = answer.allows or (answer.option != WITHDRAWN and not each.dialog)
-            self._says(each.session.id, "working" if goes_on else "", "a permission was answered", "")
+            self._says(each.session.id, "working" if goes_on else "", ANSWERED, "")
+            if answer.option == DENY.value and each.call:
+                self._denied[each.session.id, each.call] = ask.question.id, answer.by
+                while len(self._denied) > MAX_DENIED:
+                    del self._denied[next(iter(self._denied))]
 
     async def answered(self, question: Question, answer: Answer) -> None:
         each = self._asking.get(question.id)
@@ -372,6 +388,9 @@ class TerminalPermissions(Asks):
     async def _press(self, each: _OpenPermission, answer: Answer) -> None:
         """Give an answer to the dialog, which must be on the screen as it was shown."""
         dialog = _dialog(each.session, each.agent)
+        if dialog is not None:
+            await asyncio.sleep(STILL)
+            dialog = _dialog(each.session, each.agent)
         if dialog is None:
             raise AskerGone(GONE)
         if not dialog.is_same(each.dialog):

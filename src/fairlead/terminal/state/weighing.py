@@ -19,6 +19,11 @@ CLOSES: Mapping[DoesNow, Mapping[DoesNow, float]] = {
 }
 """What is said, what a screen shows instead, and for how many seconds it must show that after it was said."""
 
+ANSWERED = "a permission was answered"
+"""What is said when one was. Its dialog is still on the screen then,"""
+ANSWERED_WAIT = 3.0
+"""for so many seconds at the most, unless the agent does not take the answer."""
+
 
 class Weighed(NamedTuple):
     """Something that says what a program does, and what came of it."""
@@ -70,8 +75,16 @@ def _closer(source: Source, claims: Mapping[Source, Claim]) -> Claim | None:
 
 def _closes(claim: Claim, closer: Claim, now: float) -> bool:
     """Whether something has shown for long enough that a claim does not hold any more."""
-    seconds = CLOSES.get(claim.evidence.says, {}).get(closer.evidence.says)
+    seconds = _seconds(claim, closer)
     return seconds is not None and now - max(claim.evidence.at, closer.since) >= seconds
+
+
+def _seconds(claim: Claim, closer: Claim) -> float | None:
+    """For how many seconds something must be shown to close a claim; None if it does not."""
+    said, shown = claim.evidence, closer.evidence
+    if said.words == ANSWERED and shown.says == "waits" and closer.since <= said.at:
+        return ANSWERED_WAIT  # it is the dialog that was answered
+    return CLOSES.get(said.says, {}).get(shown.says)
 
 
 def next_look(claims: Mapping[Source, Claim], now: float) -> float | None:
@@ -81,6 +94,6 @@ def next_look(claims: Mapping[Source, Claim], now: float) -> float | None:
         closer = _closer(source, claims)
         if closer is None or _closes(claim, closer, now):
             continue
-        if (seconds := CLOSES.get(claim.evidence.says, {}).get(closer.evidence.says)) is not None:
+        if (seconds := _seconds(claim, closer)) is not None:
             left.append(max(claim.evidence.at, closer.since) + seconds - now)
     return min(left, default=None)
