@@ -66,7 +66,7 @@ def chosen_of(records: list[TurnRecord], turns: int, *, redo: bool) -> list[Turn
     if redo:
         last = next((each for each in reversed(records) if not each.number and not each.is_undone), None)
         if last is None:
-            raise UndoFault("nothing was undone that could be done again")
+            raise UndoFault("there is no undo to take back")
         return [last]
     changing = [each for each in records if each.number and each.has_changed and not each.is_undone]
     if not changing:
@@ -239,7 +239,9 @@ class PlannedUndo:
         """Why it is only done by force; empty if nothing speaks against it."""
         how = "--force overwrites that, and --redo brings it back"
         if working:
-            return f"{', '.join(working)} works there now: stop it first, or wait"
+            one = len(working) == 1
+            does, it = ("works", "it") if one else ("work", "them")
+            return f"{', '.join(working)} {does} there now: stop {it} first, or wait"
         if self.differing:
             return f"changed since: {named(self.differing)}; {how}"
         if self.doubts:
