@@ -88,6 +88,20 @@ def test_one_that_knows_no_links_is_named_with_its_version(alone: tuple[NearHost
         assert "`fairlead host install workbox`" in line
 
 
+def test_a_check_reaches_a_host_that_the_daemon_had_given_up(alone: tuple[NearHost, FarHost]) -> None:
+    near, far = alone
+    far.start("work", "exec cat")
+    far.put_fairlead('#!/bin/sh\necho "fairlead: no command" >&2; exit 2\n')
+    near.ask("host_check", name="workbox")
+    near.until(lambda: "too old for links" in near.run("ls", "--all").stdout)
+    far.put_fairlead()
+    near.run("host", "check", "workbox")
+    shown = near.run("ls", "--all").stdout
+    assert "too old" not in shown
+    assert "work" in shown.split()
+    far.run("stop", "work")
+
+
 def test_an_older_version_says_so_and_works(alone: tuple[NearHost, FarHost]) -> None:
     near, far = alone
     place = far.directory / "older/fairlead"

@@ -125,6 +125,7 @@ def _check(options: Any, settings: Settings) -> int:
     if not names:
         raise Failure("no hosts; `fairlead host add NAME` adds one")
     found = _tried(names, settings)
+    _tell_daemon(settings, [each.name for each in found if each.state == "up"])
     if options.json:
         _print_json(found)
     else:
@@ -181,8 +182,9 @@ def _remove(options: Any, settings: Settings) -> int:
     return 0
 
 
-def _tell_daemon(settings: Settings) -> None:
-    """Let the daemon here see which hosts there are now, if it runs: it keeps a link to each."""
+def _tell_daemon(settings: Settings, up: Sequence[str] = ()) -> None:
+    """Let the daemon here see which hosts there are now, if it runs: it keeps a link to each. Its links to
+    those that are up are there when this returns, also where it had given them up for a while."""
     import contextlib
 
     from ..client.connection import DaemonConnection, RequestError
@@ -191,7 +193,10 @@ def _tell_daemon(settings: Settings) -> None:
         contextlib.suppress(ConnectionError, TimeoutError, OSError, RequestError),
         DaemonConnection(settings, start=False) as control,
     ):
-        control.ask("host_check")
+        known = {each["name"]: each["state"] for each in control.ask("host_check")["hosts"]}
+        for name in up:
+            if known.get(name, "here") != "here":
+                control.ask("host_check", name=name)
 
 
 def _install(options: Any, settings: Settings) -> int:
@@ -225,6 +230,7 @@ def _install(options: Any, settings: Settings) -> int:
     version = install.install(host, settings, asks=has_terminal())
     print(f"{name}: {version} is installed")
     checked = _tried([name], settings)[0]
+    _tell_daemon(settings, [name] if checked.state == "up" else [])
     if checked.state == "up" and checked.version != __version__:
         how = f"`fairlead -H {name} daemon restart` updates it, sessions keep running"
         print(f"its daemon is still fairlead {checked.version}: {how}", file=sys.stderr)
