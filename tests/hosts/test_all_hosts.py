@@ -14,6 +14,7 @@ import pytest
 from fairlead.system.settings import Settings
 from fairlead.verify.report import Confidence, Report, Status
 from fairlead.verify.store import ReportStore
+from tests.cli.test_escalations import call_for_a_person, had_a_turn
 from tests.client.persons import Person
 from tests.hosting import WAIT, Hosting
 from tests.hosts.far_host import FarHost, NearHost
@@ -208,3 +209,42 @@ def test_what_is_no_command_is_refused(near: NearHost, command: str) -> None:
     done = near.run("host", "add", "box", "--no-check", f"--command={command}", check=False)
     assert done.returncode == 2, done.stderr
     assert "\nbox " not in near.run("host", "ls").stdout
+
+
+def test_hints_are_for_the_host_that_they_are_about(near: NearHost, far: FarHost) -> None:
+    far.start("roses", "exec cat")
+    near.until(lambda: "workbox:roses" in rows_of(near))
+    again = near.run("start", "workbox:roses", "-d", "--", "cat", check=False)
+    assert "`fairlead -H workbox attach roses`" in again.stderr
+    assert "did you mean workbox:roses?" in near.run("stop", "workbox:rose", check=False).stderr
+    assert "did you mean workbox:roses?" in near.run("-H", "workbox", "logs", "rose", check=False).stderr
+    assert "`fairlead screen workbox:roses`" in near.run("attach", "workbox:roses", check=False).stderr
+    with question(far, "eeee5555") as asking:
+        near.until(lambda: tokens_of(near) == ["workbox:eeee5555"])
+        assert (
+            "1 approval is pending: `fairlead -H workbox approvals`" in near.run("-H", "workbox", "ls").stderr
+        )
+        nobody = near.run("next", "--all", "--print", check=False).stderr
+        assert "1 approval is pending: `fairlead approvals --all`" in nobody
+        assert (
+            "`fairlead -H workbox approvals answer eeee5555 TEXT`"
+            in near.run("-H", "workbox", "approvals").stdout
+        )
+        near.run("approvals", "answer", "workbox:eeee5555", "the blue one")
+        asking.result(WAIT)
+    far.run("stop", "roses")
+
+
+def test_an_escalation_is_dismissed_as_the_list_and_attach_say(near: NearHost, far: FarHost) -> None:
+    had_a_turn(far, "calls")
+    call_for_a_person(far, "calls")
+    near.until(lambda: bool((rows_of(near)["workbox:calls"].get("verdict") or {}).get("escalated")))
+    assert "`fairlead approvals dismiss workbox:calls`" in near.run("ls", "--all").stderr
+    assert "`fairlead -H workbox approvals dismiss calls`" in near.run("-H", "workbox", "ls").stderr
+    with Person(near, "attach", "workbox:calls") as person:
+        person.until("calls needs a person")
+        person.press(b"\x1c")
+        assert person.client.wait(WAIT) == 0
+        person.until("workbox:calls needs a person")
+    near.run("-H", "workbox", "approvals", "dismiss", "calls")
+    far.run("stop", "calls")

@@ -198,13 +198,14 @@ def _run(name: str, words: list[str], host: str | None = None) -> int:
         print(wanted.command.help(terminal_width() or USUAL_WIDTH), end="")
         return 0
     except Exception as error:
-        if (code := failed(name, error)) is None:
+        if (code := failed(name, error, chooser.host)) is None:
             raise
         return code
 
 
-def failed(name: str, error: Exception) -> int | None:
-    """Say why a command could not be done; gives its exit code. None if that is a fault of ours."""
+def failed(name: str, error: Exception, host: str = "") -> int | None:
+    """Say why a command, of a host if one is named, could not be done; gives its exit code. None if that is a
+    fault of ours."""
     if isinstance(error, UsageError):
         output.complain(f"fairlead {name}: {error}\nsee `fairlead help {name}`")
         return 2
@@ -213,7 +214,7 @@ def failed(name: str, error: Exception) -> int | None:
         return None
     if not isinstance(error, ConnectionError | Failure) and not names & _FAILURES:
         return None
-    return _failed(f" {name}", error)
+    return _failed(f" {name}", error, host)
 
 
 def _unread(name: str, why: str) -> None:
@@ -229,11 +230,13 @@ def _warn(name: str, sentence: str) -> None:
     output.complain(f"fairlead {name}: {sentence}")
 
 
-def _failed(name: str, error: Exception) -> int:
+def _failed(name: str, error: Exception, host: str = "") -> int:
     import re
 
+    from ..formats.hints import of_host
+
     message = re.sub(r"^invalid request parameter :([a-z-]+): ", r"bad value for \1: ", str(error))
-    output.complain(f"fairlead{name}: {message}")
+    output.complain(f"fairlead{name}: {of_host(message, host)}")
     return 1
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import JSON, Argument, Command, Failure, Option, UsageError, nearest, parsed
+from .far import hinted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         print("no approvals pending", file=sys.stderr)
     else:
         for row in rows:
-            print(_question_text(row, is_whole=options.token is not None))
+            print(hinted(_question_text(row, is_whole=options.token is not None)))
     return 0
 
 

@@ -65,8 +65,10 @@ def main(arguments: Sequence[str]) -> int:
     if answer.get("cut"):
         from shlex import quote
 
+        from .far import hinted
+
         how = f"`fairlead diff {quote(options.name)} --stat` lists all files"
-        _say(f"the diff is longer than what is shown; {how}")
+        _say(hinted(f"the diff is longer than what is shown; {how}"))
     if left_out := answer["left_out"]:
         _say(f"not compared, too large or repositories of their own: {', '.join(left_out)}")
     if not answer["total"]:

@@ -33,6 +33,8 @@ class Chooser:
         self._given = given
         self._turn: str | None = None
         self._is_settled = False
+        self.host = ""
+        """The host that the command was for, once it is over; empty if it was this one."""
 
     def choose(self, command: Command, words: Sequence[str], values: dict[str, Any]) -> None:
         """Find the host of a command's names, and leave the names without it."""
@@ -135,7 +137,7 @@ class Chooser:
             return self._run(main, words)
         finally:
             arguments.far = None
-            places.chosen_host = None
+            self.host, places.chosen_host = places.chosen_host or "", None
             if (dial := sys.modules.get("fairlead.client.hosts.dial")) is not None:
                 vars(dial)["may_ask"] = False
 
@@ -159,7 +161,7 @@ class Chooser:
         except Exception as error:
             from . import failed
 
-            if (code := failed(self._name, error)) is None:
+            if (code := failed(self._name, error, places.chosen_host or "")) is None:
                 raise
             return code
 
@@ -219,6 +221,13 @@ def _let_ssh_ask(*, draws: bool) -> None:
     if draws:
         connected(Settings()).close()
         dial.may_ask = False
+
+
+def hinted(text: str) -> str:
+    """What a command says, with its hints for the host that it is for."""
+    from ..formats.hints import of_host
+
+    return of_host(text, places.chosen_host or "")
 
 
 def has_terminal() -> bool:

@@ -30,6 +30,7 @@ from ..ui.needs import (
 )
 from .arguments import Argument, Command, Option, UsageError, parsed
 from .colours import coloured_check, coloured_state
+from .far import hinted
 from .kinds import NOT_FOUND
 
 TYPE_CHECKING = False
@@ -115,30 +116,31 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join(lines_of(sessions, hosts)))
     elif not options.name:
         how = "`fairlead start NAME -- COMMAND` starts a program, `fairlead agent NAME` an agent"
-        print(f"no sessions; {how}", file=sys.stderr)
+        print(hinted(f"no sessions; {how}"), file=sys.stderr)
     if not options.json and not options.quiet:
         for session in there(sessions):
             if why := session.get("recording_error"):
                 name = printable(session["name"])
                 print(f"the recording of {name} stopped: {printable(why)}", file=sys.stderr)
             if count := session.get("unsaid"):
-                print(_unsaid(shown_name(session), count), file=sys.stderr)
+                print(hinted(_unsaid(_placed_name(session), count)), file=sys.stderr)
         verdicts = [(session, session.get("verdict") or {}) for session in there(sessions)]
         needed(
             [
-                (shown_name(each), printable(verdict["escalated"]))
+                (_placed_name(each), printable(verdict["escalated"]))
                 for each, verdict in verdicts
                 if verdict.get("escalated")
-            ]
+            ],
+            of_all=bool(hosts),
         )
         if inner:
-            print(f"{hidden(inner)} not listed: `fairlead ls --all`", file=sys.stderr)
+            print(hinted(f"{hidden(inner)} not listed: `fairlead ls --all`"), file=sys.stderr)
         if questions and not options.name:
             pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
             how = "fairlead approvals --all" if hosts else "fairlead approvals"
-            print(f"{pending} pending: `{how}`", file=sys.stderr)
+            print(hinted(f"{pending} pending: `{how}`"), file=sys.stderr)
     for why in missing:
-        print(f"fairlead ls: {why}", file=sys.stderr)
+        print(hinted(f"fairlead ls: {why}"), file=sys.stderr)
     return 1 if missing else 0
 
 
@@ -149,6 +151,12 @@ def _unsaid(name: str, count: int) -> str:
     what, which = ("1 prompt was", "it was") if count == 1 else (f"{count} prompts were", "they were")
     why = f"the daemon ended before {which} said"
     return f"{name}: {what} not delivered: {why}; `fairlead prompt {quote(name)} --receipts`"
+
+
+def _placed_name(session: dict[str, Any]) -> str:
+    """The name of a session, with its host, as commands here take it."""
+    host = host_of(session)
+    return f"{host}:{shown_name(session)}" if host else shown_name(session)
 
 
 def hidden(inner: int) -> str:
@@ -282,11 +290,11 @@ def _row(session: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def needed(called: list[tuple[str, str]]) -> None:
+def needed(called: list[tuple[str, str]], *, of_all: bool = False) -> None:
     """Say which sessions need a person, and why: one line, however many they are."""
     if len(called) > 1:
-        print(f"{len(called)} sessions need a person: `fairlead approvals`", file=sys.stderr)
+        how = f"`fairlead approvals{' --all' if of_all else ''}`"
+        print(hinted(f"{len(called)} sessions need a person: {how}"), file=sys.stderr)
     for name, why in called if len(called) == 1 else ():
-        print(
-            f"{name} needs a person: {why}; `fairlead approvals dismiss {name}` dismisses it", file=sys.stderr
-        )
+        how = f"`fairlead approvals dismiss {name}` dismisses it"
+        print(hinted(f"{name} needs a person: {why}; {how}"), file=sys.stderr)

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         answer = control.ask("session_list", brief=True, hosts=options.all or None)
     session = _first(answer["sessions"])
     if session is None:
-        raise Failure(_nobody(answer))
+        raise Failure(_nobody(answer, of_all=options.all))
     from ..system import settings
     from ..ui.needs import host_of, own_id
 
@@ -82,8 +82,9 @@ def _why(session: dict[str, Any]) -> str:
     return f"{name} needs a person: {question_of(session)}"
 
 
-def _nobody(answer: dict[str, Any]) -> str:
-    if (questions := answer["questions"]) == 0:
+def _nobody(answer: dict[str, Any], *, of_all: bool) -> str:
+    far = sum(each["questions"] for each in answer.get("hosts") or () if each["state"] == "here")
+    if (questions := answer["questions"] + far) == 0:
         return "no session needs you"
     pending = "1 approval is" if questions == 1 else f"{questions} approvals are"
-    return f"no session needs you; {pending} pending: `fairlead approvals`"
+    return f"no session needs you; {pending} pending: `fairlead approvals{' --all' if of_all else ''}`"

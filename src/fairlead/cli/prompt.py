@@ -272,8 +272,9 @@ def _outcome(receipt: dict[str, Any]) -> str:
 
 def _tell(line: str) -> None:
     from ..formats.shown import one_line
+    from .far import hinted
 
-    print(f"fairlead prompt: {one_line(line, MAX_SHOWN)}", file=sys.stderr, flush=True)
+    print(f"fairlead prompt: {one_line(hinted(line), MAX_SHOWN)}", file=sys.stderr, flush=True)
 
 
 # --- earlier prompts --------------------------------------------------------------------------------------

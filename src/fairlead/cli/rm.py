@@ -34,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("nobody can be asked without a terminal; use --yes")
 
     from ..client.connection import DaemonConnection, RequestError
+    from .far import hinted
     from .kinds import say_which
 
     removed: list[dict[str, Any]] = []
@@ -47,14 +48,14 @@ def main(arguments: Sequence[str]) -> int:
                     continue
                 answer = control.ask("session_remove", name=session["id"])
             except RequestError as error:
-                print(f"fairlead rm: {error}", file=sys.stderr)
+                print(hinted(f"fairlead rm: {error}"), file=sys.stderr)
                 continue
             path = answer.get("path")
             removed.append({"name": session["name"], "kind": session["kind"], "path": path})
             if not options.json:
                 print(f"removed {name}" + (f"; its journal is now {path}" if path else ""))
                 if worktree := session.get("worktree"):
-                    print(f"its worktree {worktree['path']} stays: `fairlead worktree rm {name}`")
+                    print(hinted(f"its worktree {worktree['path']} stays: `fairlead worktree rm {name}`"))
     if options.json:
         import json
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import Argument, Command, Failure, Option, UsageError, count, parsed
+from .far import hinted
 from .placed import ON
 
 COMMAND = Command(
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
         code = error.data.get("exit_code") if isinstance(error.data, dict) else None
         if code is None:
             raise
-        print(f"fairlead start: {error}", file=sys.stderr)
+        print(hinted(f"fairlead start: {error}"), file=sys.stderr)
         return int(code)
     if options.json:
         import json

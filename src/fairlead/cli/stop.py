@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import JSON, Argument, Command, parsed
+from .far import hinted
 
 COMMAND = Command(
     "stop",
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
             try:
                 answer = control.ask("session_stop", name=name)
             except RequestError as error:
-                print(f"fairlead stop: {error}", file=sys.stderr)
+                print(hinted(f"fairlead stop: {error}"), file=sys.stderr)
                 continue
             say_which(name, answer)
             if "exit_code" in answer:

@@ -77,8 +77,10 @@ def main(arguments: Sequence[str]) -> int:
     elif not options.dry_run:
         from shlex import quote
 
+        from .far import hinted
+
         back = f"; `fairlead undo {quote(options.name)} --redo` takes it back" if not options.redo else ""
-        print(f"done{back}")
+        print(hinted(f"done{back}"))
     return 0
 
 

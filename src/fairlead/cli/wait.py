@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .arguments import SESSION, Command, Option, UsageError, parsed, refused, seconds
+from .far import hinted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
             refused(error)
         if looks:
             raise
-        print(f"fairlead wait: {error}", file=sys.stderr)
+        print(hinted(f"fairlead wait: {error}"), file=sys.stderr)
         return NOT_WAITED
     is_consent = answer.pop("is_consent", False)
     if options.json:
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
                 asks = "; it waits for your consent: `fairlead approvals`"
             if missed := answer.get("missed"):
                 asks = f"; {missed} characters were printed faster than they could be searched"
-            print(f"fairlead wait: timed out after {options.timeout:g} s{asks}", file=sys.stderr)
+            print(hinted(f"fairlead wait: timed out after {options.timeout:g} s{asks}"), file=sys.stderr)
         return TIMED_OUT
     if answer["reason"] == "exit":
         code: int = answer["exit_code"]

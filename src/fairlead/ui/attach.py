@@ -26,6 +26,7 @@ from ..client.launch import (
     saw_daemon,
 )
 from ..client.reconnect import RETRY_PAUSE, Reconnect
+from ..formats.hints import of_host
 from ..system.settings import SettingError, Settings
 from ..wire import keepty
 from ..wire.faults import Broken
@@ -355,7 +356,7 @@ class _Sharing:
         connection = self._far.looking.look()
         if connection is not None and self._far.looking.is_absent:
             connection.close()
-            raise self._is_missing("; `fairlead ls` lists them")
+            raise self._is_missing(of_host("; `fairlead ls` lists them", self._settings.host))
         return connection
 
     def _is_missing(self, hint: str) -> LeftTerminal:
@@ -456,15 +457,15 @@ class _Sharing:
                     self._let_go()
             elif isinstance(message, keepty.Exit):
                 self.saw_only_the_end = self._outputs < 2
-                ended = f"session {self._name} ended with {message.code}"
+                ended = f"session {self._shown} ended with {message.code}"
                 if self._options.alternate and not self.saw_only_the_end:
-                    ended += f"; `fairlead screen {self._name}` shows its last screen"
+                    ended += f"; `fairlead screen {self._shown}` shows its last screen"
                 self._ending = LeftTerminal(message.code, "\n".join(filter(None, (self._told, ended))))
                 self._lose()
                 return
             elif isinstance(message, keepty.Error):
                 if self._wire.state not in (keepty.State.OPEN, keepty.State.ENDED):
-                    raise LeftTerminal(1, f"fairlead attach: {message.text}")
+                    raise LeftTerminal(1, f"fairlead attach: {of_host(message.text, self._settings.host)}")
                 self._notice(message.text)
                 if message.text.startswith(keepty.RING):
                     self._ring(message.text)
@@ -595,6 +596,9 @@ class _Sharing:
 
     def _notice(self, text: str) -> None:
         """Show what the daemon has to say to the person, without harm to what the program shows."""
+        if text.startswith(f"{self._name} "):
+            text = self._shown + text[len(self._name) :]
+        text = of_host(text, self._settings.host)
         self._told = f"fairlead: {''.join(filter(str.isprintable, text))}"
         if self._options.alternate and self._granted & keepty.Wish.REDRAWS:
             self._note, self._note_until = self._told, time.monotonic() + NOTICE_TIME

@@ -20,6 +20,7 @@ def has_terminal() -> bool:
 
 def not_here(name: str) -> str:
     """Why a session can't be attached to here; empty if it can."""
+    name = f"{host}:{name}" if (host := Settings().host) else name
     if not has_terminal():
         return (
             "standard input and output must be a terminal; without one, use "
