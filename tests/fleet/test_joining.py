@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fleet.fleets import Fleet
+from tests.fleet.fleets import Fleet, free_port
 from tests.fleet.machines import Machine
 
 
@@ -33,3 +33,33 @@ def _state(machine: Machine, host: str) -> str:
     """What the daemon's link to a host says of it."""
     rows = machine.ask("host_list")["hosts"]
     return next((str(row["state"]) for row in rows if row["name"] == host), "")
+
+
+def test_a_join_that_does_not_come_to_pass_says_why_and_leaves_the_machine_as_it_was(fleet: Fleet) -> None:
+    machine = Machine(fleet, "stays")
+    try:
+        fleet.creds_path("machine", "gone")
+        fleet.run("revoke", "gone")
+        own, gone = fleet.creds_path("machine", "stays"), fleet.creds_path("machine", "gone")
+        nowhere = f"tls://127.0.0.1:{free_port()}"
+        for url, words, why in (
+            (fleet.url, ("--creds", own), "--ca ca.pem"),
+            (fleet.url, ("--creds", gone, "--ca", fleet.ca), "revoked"),
+            (nowhere, ("--creds", own, "--ca", fleet.ca), nowhere),
+            (fleet.url, ("--creds", own, "--ca", fleet.ca, "--leaf"), "leaf"),
+            (fleet.leaf_url, ("--creds", gone, "--ca", fleet.ca, "--leaf"), "revoked"),
+        ):
+            refused = machine.run("fleet", "join", url, *words, check=False)
+            assert refused.returncode == 1, refused.stdout
+            assert "not joined: " in refused.stderr
+            assert why in refused.stderr
+            assert "_ssl.c" not in refused.stderr
+            assert "503" not in refused.stderr
+            assert "belongs to no fleet" in machine.run("fleet", "join", check=False).stderr
+        machine.join()
+        refused = machine.run("fleet", "join", fleet.url, "--creds", gone, "--ca", fleet.ca, check=False)
+        assert "belongs to its fleet as before" in refused.stderr
+        machine.until(lambda: machine.status()["connected"] is True)
+        assert machine.status()["name"] == "stays"
+    finally:
+        machine.close()

@@ -257,7 +257,8 @@ def _serve(settings: Settings, options: Options, words: list[str]) -> int:
 
 
 def _join(settings: Settings, options: Options, words: list[str]) -> int:
-    from ..fleet.launch import asked, is_running, start, stop
+    from ..fleet.authority import FleetFault
+    from ..fleet.launch import first_answer, is_running, start, stop
     from ..fleet.places import FleetPlaces, Joined
 
     if options.foreground:
@@ -269,16 +270,33 @@ def _join(settings: Settings, options: Options, words: list[str]) -> int:
         _check_url(words[0])
         creds, ca, user = (_contents(each) for each in (options.creds, options.ca, options.user))
         _check_identity(options)
-        if is_running(settings):
+        before, ran = places.contents(), is_running(settings)
+        if ran:
             stop(settings)
         joined = Joined(words[0], options.leaf, ca is not None, user is not None)
         assert creds is not None
         places.write(joined, creds, ca, user)
     joined = places.read()
-    start(settings)
-    status = asked(settings, "status")
-    print(f"joined {joined.url} as {status['name']}; `fairlead fleet status` shows the hosts")
-    return 0
+    try:
+        start(settings)
+        status = first_answer(settings)
+        why = status["why_away"] or "no answer yet"
+    except FleetFault as error:
+        if not words:
+            raise
+        status, why = {}, str(error)
+    if status.get("connected"):
+        print(f"joined {joined.url} as {status['name']}; `fairlead fleet status` shows the hosts")
+        return 0
+    if not words:
+        raise Failure(f"not connected: {why}; this machine goes on trying until `fairlead fleet leave`")
+    if is_running(settings):
+        stop(settings)
+    places.put_back(before)
+    if ran:
+        start(settings)
+    stays = "; this machine belongs to its fleet as before" if before[places.joined] is not None else ""
+    raise Failure(f"not joined: {why}{stays}")
 
 
 def _check_url(url: str) -> None:

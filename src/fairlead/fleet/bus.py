@@ -20,7 +20,7 @@ from nats.errors import Error as NatsError
 from . import limits
 from .authority import FleetFault
 from .creds import Creds
-from .server import CredentialRefused, closed, connected
+from .server import CredentialRefused, NotTrusted, closed, connected
 from .subjects import api
 
 log = logging.getLogger("fairlead.fleet")
@@ -34,6 +34,10 @@ LOOK_EVERY = 0.5
 Session = Callable[[Client], Awaitable[None]]
 
 
+class NameTaken(FleetFault):
+    """Another machine is in the fleet with the same credential."""
+
+
 class Bus:
     """The connection, while there is one."""
 
@@ -44,6 +48,10 @@ class Bus:
         self.client: Client | None = None
         self.why_away = "not connected yet"
         self.connections = 0
+        self.failures = 0
+        """How often there was no connection, or it was lost."""
+        self.is_refused = False
+        """Whether trying again will hardly help."""
         self.errors = 0
         self._url = url
         self._ca = ca
@@ -90,22 +98,22 @@ class Bus:
                     **more,
                 )
             except FleetFault as error:
-                self._away(str(error))
-                is_refused = isinstance(error, CredentialRefused)
-                await asyncio.sleep(limits.REFUSED_PAUSE if is_refused else pause)
+                self._away(str(error), error)
+                is_long = isinstance(error, CredentialRefused)
+                await asyncio.sleep(limits.REFUSED_PAUSE if is_long else pause)
                 pause = min(2 * pause, limits.RECONNECT_MOST)
                 continue
             self.client = client
             self.connections += 1
             running = asyncio.ensure_future(session(client))
             waiting = asyncio.ensure_future(lost.wait())
-            why = "the connection was lost"
+            why, fault = "the connection was lost", None
             try:
                 await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
                 if running.done() and (error_ := running.exception()) is not None:
                     if not isinstance(error_, NatsError | OSError | FleetFault | TimeoutError):
                         raise error_
-                    why = str(error_) or type(error_).__name__
+                    why, fault = str(error_) or type(error_).__name__, error_
                 else:
                     pause = limits.RECONNECT_FIRST
             finally:
@@ -113,12 +121,14 @@ class Bus:
                     each.cancel()
                 await asyncio.gather(running, waiting, return_exceptions=True)
                 self.client = None
-                self._away(why)
+                self._away(why, fault)
                 await closed(client)
             await asyncio.sleep(pause)
             pause = min(2 * pause, limits.RECONNECT_MOST)
 
-    def _away(self, why: str) -> None:
+    def _away(self, why: str, fault: BaseException | None = None) -> None:
+        self.failures += 1
+        self.is_refused = isinstance(fault, CredentialRefused | NotTrusted | NameTaken)
         if why != self.why_away:
             log.info("away from the fleet: %s", why)
         self.why_away = why
@@ -160,6 +170,8 @@ async def kept(
                 continue
             if (status := headers.get("Status")) in ("204", "404"):
                 return found
+            if status == "503":
+                raise NatsError("the fleet's server does not answer")
             raise NatsError(f"{stream}: {status} {headers.get('Description', '')}")
     finally:
         with contextlib.suppress(NatsError):

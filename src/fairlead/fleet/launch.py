@@ -20,6 +20,8 @@ from .places import FleetPlaces
 
 ANSWER_SECONDS = 15.0
 START_SECONDS = 20.0
+FIRST_SECONDS = 5.0
+"""Seconds that the fleet has to answer a machine that joins, unless it is only slow."""
 LOOK_EVERY = 0.02
 
 
@@ -120,6 +122,19 @@ def _last_line(descriptor: int) -> str:
         heard = (heard + data)[-NEWS_SIZE:]
     lines = heard.decode(errors="replace").splitlines()
     return lines[-1] if lines else ""
+
+
+def first_answer(settings: Settings) -> dict[str, Any]:
+    """The status of a process that was just started, once it has an answer of the fleet or a reason why there
+    is none. Raises NoFleet."""
+    began = time.monotonic()
+    while True:
+        status = asked(settings, "status")
+        spent = time.monotonic() - began
+        is_over = spent > FIRST_SECONDS and (status["failures"] or spent > START_SECONDS)
+        if status["connected"] or status["refused"] or is_over:
+            return status
+        time.sleep(LOOK_EVERY)
 
 
 def stop(settings: Settings) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -18,6 +19,8 @@ from .places import FleetPlaces
 from .server import end_orphan, program
 
 log = logging.getLogger("fairlead.fleet")
+
+_STAMP = re.compile(r"^\[\d+\] \S+ \S+ ")
 
 
 class Leaf:
@@ -32,6 +35,10 @@ class Leaf:
         self._hub = hub
         self._ca = ca
         self._places = places
+        self.why = ""
+        """Why it does not get to the hub, as it said last,"""
+        self.is_refused = False
+        """and whether trying again will hardly help."""
 
     @property
     def _pid_file(self) -> str:
@@ -71,9 +78,15 @@ leafnodes {{
         pause = limits.RESTART_PAUSE
         while True:
             process = await asyncio.create_subprocess_exec(
-                path, "-c", configuration, stdin=asyncio.subprocess.DEVNULL
+                path,
+                "-c",
+                configuration,
+                stdin=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
             )
+            assert process.stderr is not None
             try:
+                await self._listen(process.stderr)
                 code = await process.wait()
             finally:
                 if process.returncode is None:
@@ -82,3 +95,34 @@ leafnodes {{
             log.warning("the leaf node ended with %s; it is started again", code)
             await asyncio.sleep(pause)
             pause = min(2 * pause, limits.MAX_RESTART_PAUSE)
+
+    async def _listen(self, said: asyncio.StreamReader) -> None:
+        """Log what the leaf node says, and keep why it is cut off, until it ends."""
+        while True:
+            try:
+                line = await said.readline()
+            except ValueError:  # a very long one
+                continue
+            if not line:
+                return
+            text = _STAMP.sub("", line.decode(errors="replace").strip())
+            log.info("the leaf node: %s", text)
+            self.note(text)
+
+    def note(self, text: str) -> None:
+        """A line came that it has logged."""
+        if "JetStream using domains" in text or "[ERR]" not in text:
+            return
+        low = text.lower()
+        reason, is_refused = "", True
+        if "authorization" in low or "authentication" in low or "revoked" in low:
+            reason = "refuses this credential: it is revoked, has expired, or is another fleet's"
+        elif "x509" in low or "certificate" in low:
+            more = "" if self._ca else "; give `--ca ca.pem` of the fleet"
+            reason = f"has a certificate that is not trusted: {text.rpartition('x509: ')[2]}{more}"
+        elif "wrong port" in low or "leafnode port" in low:
+            reason = "is not the server's port for leaf nodes, which `fleet init` has called leaf port"
+        elif "error trying to connect as leafnode" in low:
+            reason, is_refused = f"can't be reached: {text.rpartition('): ')[2]}", False
+        if reason:
+            self.why, self.is_refused = f"{self._hub} {reason}", is_refused

@@ -92,6 +92,8 @@ class Member:
         self.signer = signer or bus.creds
         self.is_machine = self.identity.role == MACHINE
         self.began = time.time()
+        self.is_joined = False
+        """Whether the hub has answered on this connection: one to a leaf node says nothing of it."""
         self._row_due = asyncio.Event()
         self._is_leaving = False
         self.hosts = Hosts(self.identity.name if self.is_machine else "")
@@ -140,6 +142,7 @@ class Member:
                     self._account_came(message)
                 else:
                     self.hosts.take(subject, message.data, live=False)
+            self.is_joined = True
             tasks = [self._watch_account(client)]
             if self.is_machine:
                 await self._serve(client)
@@ -154,6 +157,7 @@ class Member:
                     each.cancel()
                 await asyncio.gather(*doing, return_exceptions=True)
         finally:
+            self.is_joined = False
             for channel in list(self.channels.values()):
                 channel.lose("the fleet's server is away")
             for _, waiting in list(self._answers.values()):
@@ -232,7 +236,7 @@ class Member:
         self._is_leaving = True  # no row from now on says anything else
         for channel in list(self.channels.values()):
             channel.close("the fleet process there ends")
-        if self.is_machine and self.bus.client is not None and self.bus.is_here:
+        if self.is_machine and self.is_joined and self.bus.client is not None and self.bus.is_here:
             row = self._own_row()
             try:
                 async with asyncio.timeout(2.0):

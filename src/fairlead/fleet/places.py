@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
@@ -59,6 +60,26 @@ class FleetPlaces:
             if data is not None:
                 replace_file(path, data)
         replace_file(self.joined, msgspec.json.encode(joined))
+
+    def contents(self) -> dict[str, bytes | None]:
+        """What is in the files that say how this machine has joined, to be put back. Raises OSError."""
+        found: dict[str, bytes | None] = {}
+        for path in (self.creds, self.user, self.account, self.ca, self.joined):
+            try:
+                with open(path, "rb") as file:
+                    found[path] = file.read()
+            except FileNotFoundError:
+                found[path] = None
+        return found
+
+    def put_back(self, contents: Mapping[str, bytes | None]) -> None:
+        """Undo what was written since. Raises OSError."""
+        for path, data in contents.items():
+            if data is not None:
+                replace_file(path, data)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
 
     def forget(self) -> None:
         """This machine belongs to no fleet any more."""

@@ -107,7 +107,7 @@ class _FleetProcess:
         self._stopping = asyncio.Event()
         self._local = 0
         bus = member.bus
-        self._jobs = JobStore(lambda: bus.client if bus.is_here else None, bus.creds, bus.domain)
+        self._jobs = JobStore(lambda: bus.client if self._is_connected else None, bus.creds, bus.domain)
         self._desk = JobDesk(self._jobs)
         self._shift = WorkShift(settings, member, self._jobs)
 
@@ -277,8 +277,10 @@ class _FleetProcess:
             "read_only": member.identity.read_only,
             "url": self._url,
             "leaf": self._leaf is not None,
-            "connected": member.bus.is_here,
-            "why_away": "" if member.bus.is_here else member.bus.why_away,
+            "connected": self._is_connected,
+            "why_away": "" if self._is_connected else self._why_away,
+            "failures": member.bus.failures,
+            "refused": member.bus.is_refused or bool(self._leaf and self._leaf.is_refused),
             "connections": member.bus.connections,
             "waiting": member.outbox.waiting,
             "sent": member.outbox.sent,
@@ -286,9 +288,19 @@ class _FleetProcess:
             "dropped_requests": member.dropped,
             "streams": len(member.channels),
             "hosts": [
-                {key: value for key, value in row.items() if key != "rows"} for row in member.hosts.listed()
+                {key: value for key, value in row.items() if key != "rows"}
+                | ({} if self._is_connected else {"state": "away"})
+                for row in member.hosts.listed()
             ],
         }
+
+    @property
+    def _is_connected(self) -> bool:
+        return self._member.is_joined and self._member.bus.is_here
+
+    @property
+    def _why_away(self) -> str:
+        return (self._leaf.why if self._leaf is not None else "") or self._member.bus.why_away
 
     def _metrics(self) -> str:
         """Lines for Prometheus, which the console's /metrics has as well."""
@@ -302,7 +314,7 @@ class _FleetProcess:
             lines.append(f"# TYPE fairlead_fleet_{name} {kind}")
             lines.extend(f"fairlead_fleet_{name}{labels} {value:g}" for labels, value in values)
 
-        family("up", "gauge", "1 if the fleet's server is there", ("", float(member.bus.is_here)))
+        family("up", "gauge", "1 if the fleet's server is there", ("", float(self._is_connected)))
         family(
             "hosts",
             "gauge",

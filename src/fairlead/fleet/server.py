@@ -169,6 +169,17 @@ class CredentialRefused(FleetFault):
     """The server does not let this credential in."""
 
 
+class NotTrusted(FleetFault):
+    """The server's certificate is not of an authority that is trusted here, or not for its address."""
+
+    def __init__(self, url: str, ca: str | None, said: str) -> None:
+        if "CERTIFICATE_VERIFY_FAILED" in said:
+            said = said.partition("certificate verify failed: ")[2].partition(" (_ssl.c")[0] or said
+        if ca is None:
+            said += "; give `--ca ca.pem` of the fleet"
+        super().__init__(f"the certificate of {url} is not trusted: {said}")
+
+
 async def connected(url: str, ca: str | None, jwt: str, key: KeyPair, word: str, **more: Any) -> Client:
     """A connection to a server. Raises FleetFault, or CredentialRefused.
 
@@ -223,6 +234,8 @@ async def _connected(url: str, ca: str | None, jwt: str, key: KeyPair, word: str
             raise CredentialRefused(
                 f"{url} refuses this credential: it is revoked, has expired, or is another fleet's"
             ) from None
+        if "CERTIFICATE_VERIFY_FAILED" in said or "certificate verify" in said.lower():
+            raise NotTrusted(url, ca, said) from None
         raise FleetFault(f"can't reach {url}: {said}") from None
     return client
 
