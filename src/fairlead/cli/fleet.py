@@ -170,7 +170,9 @@ def _creds(settings: Settings, options: Options, words: list[str]) -> int:
         try:
             shutil.move(path, options.out)
         except OSError as error:
-            raise Failure(f"can't write {options.out}, so it stays at {path}: {error.strerror}") from None
+            raise Failure(
+                f"can't write {options.out}; the credential is at {path}: {error.strerror}"
+            ) from None
         path = options.out
     url = client_url(authority)
     if options.json:

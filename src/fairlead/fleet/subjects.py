@@ -56,7 +56,7 @@ def check_name(name: str) -> None:
     """Raise NameFault unless a host or a user may be called so."""
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
         raise NameFault(
-            f"a name has lower case letters, digits, points, underscores and dashes, begins with a letter or "
+            f"a name has lower case letters, digits, dots, underscores and dashes, begins with a letter or "
             f"a digit, and has at most {MAX_NAME} characters, not {name!r:.80}"
         )
     if name in _RESERVED:

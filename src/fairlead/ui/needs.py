@@ -62,8 +62,9 @@ def host_line(host: Row) -> str:
     if host["state"] == "connecting":
         said = f"{name} is being connected to"
     else:
+        state = "is away" if host["state"] == "away" else "can't be used"
         since = f" for {span(max(0.0, time.time() - host['seen_at']))}" if host["seen_at"] else ""
-        said = f"{name} {'is away' if host['state'] == 'away' else 'can not be used'}{since}: {why}"
+        said = f"{name} {state}{since}: {why}"
     counts = ((host["sessions"], "session"), (host["questions"], "question"))
     known = [f"{count} {what}{'s' * (count != 1)}" for count, what in counts if count]
     return f"{said} ({', '.join(known)} when it was seen last)" if known else said

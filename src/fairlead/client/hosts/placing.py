@@ -89,8 +89,8 @@ class HostPlace(NamedTuple):
         load = f"load {self.load:.1f} on {self.processors} processor{'s' * (self.processors != 1)}"
         if self.capacity:
             return f"{self.capacity - self.working} of {self.capacity} places free, {load}"
-        working = "nothing works" if not self.working else f"{self.working} at work"
-        return f"{working} there, {load}"
+        working = "it is idle" if not self.working else f"{self.working} at work there"
+        return f"{working}, {load}"
 
     def lack(self, wanted: WantedPlace) -> str:
         """What it lacks; empty if it fits."""

@@ -25,7 +25,8 @@ def run(name: str, words: Sequence[str], settings: Settings) -> int:
     if host is None:
         raise HostRefused(
             name,
-            f"`fairlead {words[0]}` runs on the host itself, which takes ssh; this one is of the fleet",
+            f"`fairlead {words[0]}` needs ssh, and {name} is known through the fleet only; "
+            "`fairlead host add NAME DESTINATION` adds it with ssh",
         )
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     command = ssh.there(settings, host, words, terminal=terminal, agent=own_agent())
