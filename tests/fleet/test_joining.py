@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import time
+from typing import Any
+
+from fairlead.fleet import subjects
 from tests.fleet.fleets import Fleet, free_port
 from tests.fleet.machines import Machine
 
@@ -63,3 +69,30 @@ def test_a_join_that_does_not_come_to_pass_says_why_and_leaves_the_machine_as_it
         assert machine.status()["name"] == "stays"
     finally:
         machine.close()
+
+
+def test_of_two_machines_with_one_credential_only_the_first_is_in_the_fleet(fleet: Fleet) -> None:
+    first, second = Machine(fleet, "twin"), Machine(fleet, "twin")
+    try:
+        first.join()
+        path = fleet.creds_path("machine", "twin")
+        refused = second.run("fleet", "join", fleet.url, "--creds", path, "--ca", fleet.ca, check=False)
+        assert refused.returncode == 1
+        assert "not joined: twin has joined already, from " in refused.stderr
+        assert first.status()["connected"]
+        first.run("fleet", "leave")
+        second.join()
+        asyncio.run(_say_row(fleet, began=1.0, place="there", hostname="elsewhere"))  # at the same time
+        second.until(lambda: "twin has joined already, from elsewhere" in second.fleet_log())
+        second.until(lambda: second.status()["connected"])
+    finally:
+        first.close()
+        second.close()
+
+
+async def _say_row(fleet: Fleet, **more: Any) -> None:
+    """Say a row as the machine `twin`, from another place."""
+    row = {"name": "twin", "version": "1.0", "at": time.time(), **more}
+    async with fleet.client(fleet.creds("machine", "twin")) as heard:
+        await heard.nats.publish(subjects.row("twin"), json.dumps(row).encode())
+        await heard.nats.flush()

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from nats import micro
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -33,7 +34,7 @@ from ..wire import link
 from ..wire.rpc_catalog import OPS
 from . import limits, subjects
 from .authority import FleetFault
-from .bus import Bus, kept
+from .bus import Bus, NameTaken, kept
 from .channels import FleetStream, Passage, StreamKey, carry, new_id
 from .complaints import Complaints
 from .creds import Creds, Identity
@@ -41,7 +42,7 @@ from .guarding import FarEnd, HeldLines, NearEnd
 from .happenings import EventOutbox
 from .owndaemon import OwnDaemon
 from .places import FleetPlaces
-from .rows import HostRow, Hosts, encoded_row, session_row
+from .rows import MAX_TEXT, HostRow, Hosts, encoded_row, session_row
 from .signing import ASK, PERSON_OPENS, SignatureFault, Verifier, digest, proof
 from .subjects import MACHINE
 
@@ -84,8 +85,10 @@ class Bucket:
 class Member:
     """All that this machine does in the fleet."""
 
-    def __init__(self, settings: Settings, bus: Bus, signer: Creds | None = None) -> None:
-        """`signer` is the credential of the person here, if they have one of their own."""
+    def __init__(self, settings: Settings, bus: Bus, signer: Creds | None = None, place: str = "") -> None:
+        """`signer` is the credential of the person here, if they have one of their own; `place` tells this
+        machine from another one that has the same credential."""
+        self.place = place
         self.settings = settings
         self.bus = bus
         self.identity = bus.creds.identity
@@ -96,6 +99,7 @@ class Member:
         """Whether the hub has answered on this connection: one to a leaf node says nothing of it."""
         self._row_due = asyncio.Event()
         self._is_leaving = False
+        self._first: asyncio.Future[HostRow] | None = None
         self.hosts = Hosts(self.identity.name if self.is_machine else "")
         operator = self.identity.operator
         self.verifier = Verifier(self.identity.account, self.identity.name, operator=operator)
@@ -140,13 +144,16 @@ class Member:
                 subject = (message.headers or {}).get("Nats-Subject", "")
                 if subject == subjects.ACCOUNT_KEY:
                     self._account_came(message)
+                elif subject == subjects.key(self.identity.word):
+                    if (there := self._twin(message.data)) is not None and not there.gone:
+                        raise NameTaken(_taken(there))
                 else:
                     self.hosts.take(subject, message.data, live=False)
             self.is_joined = True
             tasks = [self._watch_account(client)]
             if self.is_machine:
                 await self._serve(client)
-                tasks += [self.outbox.run(client), self._keep_row(client)]
+                tasks += [self.outbox.run(client), self._keep_row(client), self._give_way()]
             doing = [asyncio.ensure_future(each) for each in tasks]
             try:
                 done, _ = await asyncio.wait(doing, return_when=asyncio.FIRST_COMPLETED)
@@ -228,6 +235,8 @@ class Member:
                 load=place["load"],
                 working=place["working"],
                 gone=self._is_leaving,
+                place=self.place,
+                hostname=socket.gethostname()[:MAX_TEXT],
             )
         )
 
@@ -251,7 +260,28 @@ class Member:
 
     # --- what comes ---------------------------------------------------------------------------------------
 
+    def _twin(self, data: bytes) -> HostRow | None:
+        """What another machine with our credential says of itself, if this is a row of one."""
+        try:
+            row = msgspec.json.decode(data[: limits.MAX_ROW], type=HostRow)
+        except (ValueError, msgspec.MsgspecError):
+            return None
+        return row if self.is_machine and self.place and row.place not in ("", self.place) else None
+
+    async def _give_way(self) -> None:
+        """Wait for a machine with our credential that came at the same time, and was first. Raises
+        NameTaken."""
+        self._first = asyncio.get_running_loop().create_future()
+        raise NameTaken(_taken(await self._first))
+
     def _row_came(self, message: Msg) -> None:
+        if message.subject == subjects.row(self.identity.word):
+            there, first = self._twin(message.data), self._first
+            if there is None or there.gone or first is None or first.done():
+                return
+            if (there.began, there.place) < (self.began, self.place):
+                first.set_result(there)
+            return
         self.hosts.take(message.subject, message.data, live=True)
 
     def _account_came(self, message: Msg) -> None:
@@ -502,6 +532,13 @@ class Member:
         if what == "terminal":
             return session_socket(name, self.settings)
         raise ValueError("a stream is to the daemon or to a terminal")
+
+
+def _taken(row: HostRow) -> str:
+    return (
+        f"{row.name} has joined already, from {row.hostname or 'another machine'}: each machine needs a "
+        "credential of its own (it is free when that one leaves, or a minute after its end)"
+    )
 
 
 def ask_digest(subject: str, data: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from collections.abc import Mapping
 
 import msgspec
@@ -60,6 +61,19 @@ class FleetPlaces:
             if data is not None:
                 replace_file(path, data)
         replace_file(self.joined, msgspec.json.encode(joined))
+
+    def place(self) -> str:
+        """What tells this machine's user from others with a copy of the credential; made once. Raises
+        OSError."""
+        path = f"{self.directory}/place"
+        try:
+            with open(path) as file:
+                if found := file.read(64).strip():
+                    return found
+        except FileNotFoundError:
+            pass
+        replace_file(path, (made := secrets.token_hex(16)).encode())
+        return made
 
     def contents(self) -> dict[str, bytes | None]:
         """What is in the files that say how this machine has joined, to be put back. Raises OSError."""

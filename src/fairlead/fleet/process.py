@@ -80,7 +80,7 @@ def run(settings: Settings, ready: Callable[[], None]) -> None:
         with asyncio.Runner() as runner:
             leaf = Leaf(joined.url, ca, places) if joined.leaf else None
             bus = Bus(leaf.url, None, creds, leaf.token, DOMAIN) if leaf else Bus(joined.url, ca, creds)
-            member = Member(settings, bus, signer)
+            member = Member(settings, bus, signer, places.place())
             runner.run(_FleetProcess(settings, places, joined.url, member, leaf, logfile).serve(ready))
     finally:
         os.close(lock)

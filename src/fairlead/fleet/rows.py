@@ -48,6 +48,10 @@ class HostRow(Struct, omit_defaults=True):
     working: int = 0
     gone: bool = False
     """It has left."""
+    place: str = ""
+    """Which machine this is, whatever its credential says,"""
+    hostname: str = ""
+    """and what it calls itself."""
 
 
 class HostSeen:
