@@ -32,6 +32,10 @@ def test_a_person_sees_types_and_answers_on_another_host(
             page.get_by_text("Nothing waits for you").wait_for()
             far.until((tmp_path / "made").exists)
             far.start("theirs", "echo hello from afar; exec cat")
+            page.locator("#side .side-name", has_text="workbox:theirs").wait_for()
+            nameless = far.ask("open_session", cwd=far.environment["HOME"])["session_id"]
+            page.locator("#side .side-name", has_text=f"workbox:{nameless[:8]}").wait_for()
+            page.locator("#side .side-name", has_text=nameless).wait_for(state="detached")
             page.get_by_role("link", name="Sessions").first.click()
             page.get_by_role("article", name="theirs").get_by_text("workbox").wait_for()
             page.get_by_role("heading", name="theirs").get_by_role("link").click()

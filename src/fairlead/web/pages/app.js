@@ -1,7 +1,7 @@
 // The page: its bar, the list of sessions at the side, the banner that says what is away, and one view at a time,
 // as the address after # says.
 
-import { board, byUrgency, stateOf } from "./board.js";
+import { board, byUrgency, hostOf, nameOf, stateOf } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { inboxView } from "./inbox.js";
 import { lookWhatIsSeen } from "./looked.js";
@@ -108,13 +108,13 @@ function drawSide() {
       const age = since(row.activity?.since);
       return {
         key: row.id,
-        mark: [state, isHere, row.name, age, row.waits_for].join("|"),
+        mark: [state, isHere, nameOf(row), age, row.waits_for].join("|"),
         make: () =>
           el(
             "a.side-row",
             { href: `#/s/${encodeURIComponent(row.id)}`, "aria-current": isHere ? "page" : null, title: oneLine(row.waits_for || row.what, 200) },
             el(`i.dot.${state}`, { "aria-hidden": "true" }),
-            el("span.side-name", visible(row.name)),
+            el("span.side-name", hostOf(row) && el("span.dim", `${visible(hostOf(row))}:`), visible(nameOf(row))),
             el("span.side-state", BRIEF.has(state) ? el("span.only-heard", `${state} `) : `${state} `, age),
           ),
       };

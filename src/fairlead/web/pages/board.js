@@ -3,7 +3,7 @@
 
 import { get, op, post } from "./api.js";
 import { Stream } from "./stream.js";
-import { setHome } from "./words.js";
+import { oneLine, setHome } from "./words.js";
 
 const GATHER = 250;
 const LEAST_BETWEEN_LISTS = 1500;
@@ -293,6 +293,14 @@ const ORDER = { waiting: 0, done: 1, working: 2, idle: 3, unknown: 4, ended: 5, 
 // What a person should look at first, and then what changed last: the order of all lists of sessions.
 export function byUrgency(a, b) {
   return ORDER[stateOf(a)] - ORDER[stateOf(b)] || (b.activity?.since ?? 0) - (a.activity?.since ?? 0) || a.name.localeCompare(b.name, undefined, { numeric: true });
+}
+
+const MADE_UP = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+// What a session is called: one that nobody named by what it was asked, or by the beginning of its id.
+export function nameOf(row) {
+  if (!MADE_UP.test(row.name) || !row.id.endsWith(row.name) || row.can?.includes("screen")) return row.name;
+  return oneLine(row.what, 60) || row.name.slice(0, 8);
 }
 
 const WORDS = { working: "working", waits: "waiting", idle: "idle", ended: "ended", unknown: "unknown" };

@@ -4,7 +4,7 @@ import { board } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { attempt, note } from "./notices.js";
 import { moved, questionCard } from "./question.js";
-import { stateOf } from "./board.js";
+import { nameOf, stateOf } from "./board.js";
 import { counted, oneLine, since, visible } from "./words.js";
 
 export function inboxView(rest) {
@@ -100,7 +100,7 @@ function line(row, words) {
     "a",
     { href: `#/s/${encodeURIComponent(row.id)}` },
     el(`i.dot.${stateOf(row)}`, { "aria-hidden": "true" }),
-    el("strong", visible(row.name)),
+    el("strong", visible(nameOf(row))),
     el("span.row-words", oneLine(words, 160)),
     el("span.dim", { data: { since: row.activity.since } }, since(row.activity.since)),
   );

@@ -1,6 +1,6 @@
 // A question as a card: who asks, all of what will happen, why it is asked, and its answers as large buttons.
 
-import { board, hostOf } from "./board.js";
+import { board, hostOf, nameOf } from "./board.js";
 import { diffOrText } from "./diff.js";
 import { el, button, add } from "./dom.js";
 import { markdown } from "./markdown.js";
@@ -35,7 +35,8 @@ export function questionCard(question, { withSession = true } = {}) {
 }
 
 function who(question, withSession) {
-  const name = visible(question.session_name || question.session_id?.slice(0, 8) || "the daemon");
+  const asking = board.sessions.get(question.session_id);
+  const name = visible((asking && nameOf(asking)) || question.session_name || question.session_id?.slice(0, 8) || "the daemon");
   const chip = el("span.chip", visible(question.title));
   const project = question.project && el("span.dim.path", { title: visible(question.project) }, place(question.project));
   const session = question.session_id && withSession

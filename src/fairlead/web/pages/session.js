@@ -2,7 +2,7 @@
 
 import { SessionTabs } from "./session_tabs.js";
 import { op } from "./api.js";
-import { board, stateOf } from "./board.js";
+import { board, nameOf, stateOf } from "./board.js";
 import { button, el, fill, keep } from "./dom.js";
 import { attempt, note } from "./notices.js";
 import { moved, questionCard } from "./question.js";
@@ -26,7 +26,7 @@ export function sessionView(rest) {
       if (board.isLoaded && !tabs.isOpen) fill(head, el("h1", visible(id)), el("p.dim", "There is no such session (any more)."));
       return;
     }
-    const mark = [stateOf(row), row.name, row.branch, row.waits_for, row.cost, row.tokens, row.context_tokens, JSON.stringify(row.verdict), row.activity?.since, JSON.stringify(row.activity?.evidence?.words)].join("|");
+    const mark = [stateOf(row), nameOf(row), row.branch, row.waits_for, row.cost, row.tokens, row.context_tokens, JSON.stringify(row.verdict), row.activity?.since, JSON.stringify(row.activity?.evidence?.words)].join("|");
     if (head.dataset.mark !== mark) {
       head.dataset.mark = mark;
       fill(head, headOf(row));
@@ -78,7 +78,7 @@ function headOf(row) {
     el(
       "div.session-title",
       el(`i.dot.${state}`, { "aria-hidden": "true" }),
-      el("h1", visible(row.name)),
+      el("h1", visible(nameOf(row))),
       hostChip(row),
       el("span.state", { title: found ? evidenceWords(found) : "" }, state, " ", row.activity?.since ? el("span", { data: { since: row.activity.since } }, since(row.activity.since)) : ""),
       verdict(row),

@@ -1,7 +1,7 @@
 // Every session as a card: a live miniature of its screen or its last words, what it does and how that is known,
 // its verdict, age and place. Filters, search, and a way to start another one.
 
-import { board, byUrgency, hostOf, stateOf } from "./board.js";
+import { board, byUrgency, hostOf, nameOf, stateOf } from "./board.js";
 import { button, el, keep } from "./dom.js";
 import { Miniatures } from "./miniature.js";
 import { recall, remember } from "./remembered.js";
@@ -102,11 +102,11 @@ function card(row, miniatures) {
   const link = `#/s/${encodeURIComponent(row.id)}`;
   return el(
     `article.card.${state}`,
-    { "aria-label": `${visible(row.name)}, ${state}` },
+    { "aria-label": `${visible(nameOf(row))}, ${state}` },
     el(
       "header",
       el(`i.dot.${state}`, { "aria-hidden": "true" }),
-      el("h2", el("a.card-link", { href: link }, visible(row.name))),
+      el("h2", el("a.card-link", { href: link }, visible(nameOf(row)))),
       hostChip(row),
       el("span.dim", kindOf(row)),
       el("span.grow"),
