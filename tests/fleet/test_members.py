@@ -46,6 +46,14 @@ def test_the_sessions_of_the_other_machine_are_seen_and_used(machines: tuple[Mac
     assert [row["name"] for row in rows if row["name"] == "work"] == ["work"]
 
 
+def test_a_machines_own_name_is_that_machine(machines: tuple[Machine, Machine]) -> None:
+    alpha, _ = machines
+    assert "work" in alpha.run("-H", "alpha", "ls", "-q").stdout.split()
+    assert "this is alpha" in alpha.run("screen", "alpha:work").stdout
+    missing = alpha.run("screen", "gamma:work", check=False)
+    assert "no session 'gamma:work'" in missing.stderr
+
+
 def test_attached_across_one_types_and_reads_and_a_dead_daemon_is_found_again(
     machines: tuple[Machine, Machine],
 ) -> None:

@@ -33,6 +33,7 @@ class Chooser:
         self._given = given
         self._turn: str | None = None
         self._is_settled = False
+        self._own: dict[str, bool] = {}  # names that are this host's own in the fleet, or are not
         self.host = ""
         """The host that the command was for, once it is over; empty if it was this one."""
 
@@ -89,6 +90,10 @@ class Chooser:
         from ..client.hosts.table import split
 
         found = split(word, names) if ":" in word else None
+        if found is None and ":" in word:
+            host, _, name = word.partition(":")
+            if _is_own(host):
+                return "", name
         if found is None:
             return self._default(), word
         host, name = found
@@ -103,7 +108,11 @@ class Chooser:
 
     def _default(self) -> str:
         given = os.environ.get(HOST_VARIABLE, "") if self._given is None else self._given
-        return "" if given == LOCAL else given
+        if not given or given == LOCAL:
+            return ""
+        if given not in self._own:
+            self._own[given] = _is_own(given)
+        return "" if self._own[given] else given
 
     def _go(
         self,
@@ -171,6 +180,13 @@ def _names() -> dict[str, Any]:
     from ..client.hosts.dial import names
 
     return names(Settings(host=""))
+
+
+def _is_own(name: str) -> bool:
+    """Whether this host has that name in its fleet."""
+    from ..client.hosts.dial import is_own_name
+
+    return is_own_name(name, Settings(host=""))
 
 
 def _listed(found: dict[str, list[str]]) -> str:

@@ -233,7 +233,7 @@ class _FleetProcess:
                 ]
                 if hosts != told:
                     told = hosts
-                    await self._write(writer, {"hosts": hosts})
+                    await self._write(writer, {"hosts": hosts, "own": self._member.identity.name})
                 await asyncio.wait([gone], timeout=limits.TELL_EVERY)
         finally:
             gone.cancel()

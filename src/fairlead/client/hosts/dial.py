@@ -270,25 +270,31 @@ def reason(name: str, code: int | None, said: list[str], noise: str) -> NoDaemon
 
 def names(settings: Settings) -> dict[str, KnownHost | None]:
     """All hosts by name; those of the fleet without how to reach them. Raises SettingError."""
-    found: dict[str, KnownHost | None] = dict.fromkeys(_fleet_names(settings))
+    found: dict[str, KnownHost | None] = dict.fromkeys(_fleet_names(settings)[0])
     return found | hosts(settings)
 
 
-def _fleet_names(settings: Settings) -> list[str]:
-    """The hosts that the fleet's process knows now."""
+def is_own_name(name: str, settings: Settings) -> bool:
+    """Whether the fleet knows this host by that name, and no other host has it here. Raises SettingError."""
+    return name not in hosts(settings) and name == _fleet_names(settings)[1]
+
+
+def _fleet_names(settings: Settings) -> tuple[list[str], str]:
+    """The hosts that the fleet's process knows now, and what this one is called there; both may be empty."""
     from ..launch import reached
 
     try:
         connection = reached(fleet_path(settings), FLEET_WAIT)
         if connection is None:
-            return []
+            return [], ""
         with connection, connection.makefile("rb") as lines:
             connection.sendall(b"hosts\n")
             told = json.loads(lines.readline(MAX_FLEET))
         found = [check_name(str(each["name"])) for each in told["hosts"]]
+        own = str(told.get("own") or "")  # an older process does not say it
     except (OSError, ValueError, TypeError, KeyError):
-        return []
-    return found
+        return [], ""
+    return found, own
 
 
 def find(name: str, settings: Settings) -> KnownHost | None:
