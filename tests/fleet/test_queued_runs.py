@@ -203,6 +203,38 @@ def test_without_a_fleet_it_says_what_to_do(crew: Crew) -> None:
         hosting.close()
 
 
+def test_of_a_job_that_no_host_takes_now_is_said_what_is_missing(crew: Crew) -> None:
+    for on, why in (
+        ("label=nope", "no host that is here has the label nope"),
+        ("dora", "there is no host dora in the fleet now"),
+        ("laptop", "laptop takes no jobs: `[fleet] capacity` is 0 there"),
+    ):
+        given = ("run", "--queue", "--yes", "--project", "~/garden", "--verify", "true", "--on", on)
+        queued = crew.laptop.run(*given, "--", "x")
+        assert f"the job waits: {why}" in queued.stderr
+        id = queued.stdout.strip()
+        assert why in crew.laptop.run("queue", "show", id).stdout
+        crew.laptop.run("queue", "cancel", id)
+    assert "the job waits" not in crew.laptop.run(*given[:-2], "--", "x").stderr
+
+
+def test_a_read_only_user_is_told_that_the_queue_is_not_for_changing(crew: Crew) -> None:
+    reader = Machine(crew.fleet, "reader")
+    try:
+        path = crew.fleet.creds_path("user", "reader", "--read-only")
+        reader.run("fleet", "join", crew.fleet.url, "--creds", path, "--ca", crew.fleet.ca)
+        assert "(user, read-only)" in reader.run("fleet", "status").stdout
+        for words in (
+            ("run", "--queue", "--verify", "true", "--", "x"),
+            ("queue", "cancel", "deadbeef0000"),
+        ):
+            refused = reader.run(*words, check=False)
+            assert refused.returncode != 0
+            assert "a read-only credential (reader) may look at the queue" in refused.stderr
+    finally:
+        reader.close()
+
+
 def test_what_the_queue_refuses_is_said_in_its_own_words(crew: Crew) -> None:
     for words, why in (
         (("queue", "show", "deadbeef0000"), "no job deadbeef0000; `fairlead queue ls` lists them"),

@@ -387,7 +387,8 @@ def _status(settings: Settings, options: Options, words: list[str]) -> int:
         return 0
     how = "connected" if status["connected"] else f"away: {status['why_away']}"
     leaf = " through a leaf node" if status["leaf"] else ""
-    print(f"{status['name']} ({status['role']}) at {status['url']}{leaf}: {how}")
+    role = status["role"] + ", read-only" * status["read_only"]
+    print(f"{status['name']} ({role}) at {status['url']}{leaf}: {how}")
     if status["waiting"] or status["dropped_events"]:
         print(f"{status['waiting']} events wait for the server, {status['dropped_events']} were dropped")
     head = ("HOST", "STATE", "VERSION", "SESSIONS", "QUESTIONS", "LAG", "CLOCK", "LABELS")

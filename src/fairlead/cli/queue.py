@@ -112,7 +112,7 @@ def _show(row: dict[str, Any], options: Any) -> None:
 
     verdict = f" {row['verdict'].upper()}" if row["verdict"] else ""
     where = f" on {row['host']}" if row["host"] else ""
-    told = row["summary"] or row["note"]
+    told = row["summary"] or row["note"] or row.get("lacks")
     lines = [f"{row['id']}  {row['state']}{verdict}{where}{f': {told}' if told else ''}"]
     if options.what == "show":
         lines += [f"asked by {row['asker']}, for {row['on'] or 'any'} in {row['project']}"]

@@ -58,6 +58,8 @@ def queue(options: Any) -> int:
         print(json.dumps(row))
     else:
         print(row["id"])
+        if row.get("lacks"):
+            print(f"fairlead run: the job waits: {row['lacks']}", file=sys.stderr)
         if not options.quiet:
             print(f"queued; `fairlead queue wait {row['id']}` waits for it", file=sys.stderr)
     return 0

@@ -197,7 +197,7 @@ class FarEnd(Passage):
         if op in NOT_OVER_FLEET:
             raise SignatureFault(f"{op} is only for {self._host} itself: other hosts may not ask for it")
         if self._asker.read_only and op not in OPEN_TO_READERS and not (op in OPS and OPS[op].reads):
-            raise SignatureFault(f"a read-only credential ({self._asker.name}) may not {op}")
+            raise SignatureFault(f"a read-only credential ({self._asker.name}) may look and change nothing")
         params.pop(_HOSTS, None)  # nobody asks other hosts in our name
         if op == "handshake":
             self._introduce(params)

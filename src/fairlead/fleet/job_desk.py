@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from . import limits
 from .job_store import JobRecord, JobStore, QueueAway
-from .jobs import JobBody, JobFault, check_id, new_id
+from .jobs import JobBody, JobFault, Lane, check_id, lacking, new_id
 
 MAX_ASKED = 2 * limits.MAX_JOB
 """Bytes of a request."""
@@ -63,8 +63,15 @@ def _report(text: str) -> Any:
 class JobDesk:
     """Answers what commands ask of the queue."""
 
-    def __init__(self, store: JobStore) -> None:
+    def __init__(
+        self, store: JobStore, hosts: Callable[[], Iterable[Mapping[str, Any]]] | None = None
+    ) -> None:
+        """`hosts` are those of the fleet now, with this one, if somebody knows."""
         self._store = store
+        self._hosts = hosts
+
+    def _lacks(self, lane: str) -> str:
+        return lacking(Lane.read(lane), self._hosts()) if self._hosts is not None else ""
 
     async def serve(self, size: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request."""
@@ -84,11 +91,14 @@ class JobDesk:
 
     async def _answers(self, asked: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
         ids = [check_id(str(each)) for each in asked.get("ids") or ()][: limits.MAX_LISTED]
+        own = self._store.creds.identity
+        if own.read_only and asked.get("do") in ("put", "cancel", "retry"):
+            raise JobFault(f"a read-only credential ({own.name}) may look at the queue and change nothing")
         match asked.get("do"):
             case "put":
                 given = {**asked["job"], "id": new_id(), "at": time.time(), "round": 0}
                 body = msgspec.convert(given, JobBody, strict=True)
-                yield row_of(await self._store.put(body))
+                yield row_of(await self._store.put(body)) | {"lacks": self._lacks(body.lane)}
             case "ls":
                 kept = await self._store.states()
                 yield {"jobs": [row_of(each) for each in kept if not ids or each.id in ids]}
@@ -97,7 +107,8 @@ class JobDesk:
                 for id in ids:
                     if id not in found:
                         raise JobFault(f"no job {id}; `fairlead queue ls` lists them")
-                    yield row_of(found[id], whole=True)
+                    row = row_of(found[id], whole=True)
+                    yield row | {"lacks": self._lacks(row["on"]) if row["state"] == "queued" else ""}
             case "cancel":
                 for id in ids:
                     yield row_of(await self._store.cancel(id, time.time()))

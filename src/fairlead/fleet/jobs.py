@@ -13,7 +13,8 @@ import binascii
 import hashlib
 import re
 import secrets
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -76,6 +77,23 @@ class Lane(NamedTuple):
         except (NameFault, ValueError) as error:
             hint = "; a queued job takes one label" if "," in text else ""
             raise JobFault(f"{error}{hint}") from None
+
+
+def lacking(lane: Lane, hosts: Iterable[Mapping[str, Any]]) -> str:
+    """Why nobody takes jobs of a lane now; empty if a host does. `hosts` are rows as the fleet lists them."""
+    here = [each for each in hosts if each["state"] == "here"]
+    none = "takes jobs: `[fleet] capacity` is 0"
+    if lane.kind == "host":
+        found = [each for each in here if each["name"] == lane.word]
+        if not found:
+            return f"there is no host {lane.word} in the fleet now"
+        return "" if found[0]["capacity"] else f"{lane.word} takes no jobs: `[fleet] capacity` is 0 there"
+    if lane.kind == "label":
+        here = [each for each in here if lane.word in each["labels"]]
+        if not here:
+            return f"no host that is here has the label {lane.word}"
+        none = f"with the label {lane.word} {none}"
+    return "" if any(each["capacity"] for each in here) else f"no host {none}"
 
 
 class JobBody(Struct, omit_defaults=True, forbid_unknown_fields=True):

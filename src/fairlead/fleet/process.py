@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nats.errors import Error as NatsError
@@ -23,6 +23,7 @@ from .. import __version__
 from ..doors.listening import UnixServer
 from ..doors.peer_proof import agent_behind
 from ..keeper.credentials import is_our_user
+from ..system import own_place
 from ..system.files import replace_file
 from ..system.logfile import LogFile
 from ..system.processes import agent_of
@@ -108,7 +109,7 @@ class _FleetProcess:
         self._local = 0
         bus = member.bus
         self._jobs = JobStore(lambda: bus.client if self._is_connected else None, bus.creds, bus.domain)
-        self._desk = JobDesk(self._jobs)
+        self._desk = JobDesk(self._jobs, self._rows)
         self._shift = WorkShift(settings, member, self._jobs)
 
     async def serve(self, ready: Callable[[], None]) -> None:
@@ -293,6 +294,15 @@ class _FleetProcess:
                 for row in member.hosts.listed()
             ],
         }
+
+    def _rows(self) -> list[Mapping[str, Any]]:
+        """The hosts of the fleet, with this one."""
+        rows: list[Mapping[str, Any]] = list(self._member.hosts.listed())
+        with contextlib.suppress(SettingError):  # who takes jobs with it logs it
+            own = {**own_place.row(self._settings, 0), "name": self._member.identity.name, "state": "here"}
+            if self._member.is_machine:
+                rows.append(own)
+        return rows
 
     @property
     def _is_connected(self) -> bool:
