@@ -176,4 +176,8 @@ def test_ls_shows_what_was_made_and_revoked(hosting: Hosting) -> None:
     (mary,) = [each for each in rows if each["name"] == "mary"]
     assert mary["read_only"]
     assert mary["revoked_at"]
-    assert "revoked" in hosting.run("fleet", "ls", "--dir", directory).stdout
+    hosting.run("fleet", "creds", "user", "brief", "--for", "1s", "--dir", directory)
+    hosting.until(lambda: "expired" in hosting.run("fleet", "ls", "--dir", directory).stdout)
+    head, *lines = hosting.run("fleet", "ls", "--dir", directory).stdout.splitlines()
+    assert head.split() == ["NAME", "KIND", "ACCOUNT", "STATE"]
+    assert any("mary" in line and "revoked" in line for line in lines)

@@ -54,6 +54,12 @@ def test_a_machines_own_name_is_that_machine(machines: tuple[Machine, Machine]) 
     assert "no session 'gamma:work'" in missing.stderr
 
 
+def test_a_host_of_the_fleet_is_not_replaced_in_silence(machines: tuple[Machine, Machine]) -> None:
+    alpha, _ = machines
+    refused = alpha.run("host", "add", "--no-check", "beta", "elsewhere", check=False)
+    assert (refused.returncode, "is a host of the fleet already" in refused.stderr) == (1, True)
+
+
 def test_attached_across_one_types_and_reads_and_a_dead_daemon_is_found_again(
     machines: tuple[Machine, Machine],
 ) -> None:

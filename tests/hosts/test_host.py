@@ -64,3 +64,8 @@ def test_a_host_that_there_is_not_is_one_clear_error(near: NearHost) -> None:
     done = near.run("-H", "nohost", "ls", check=False)
     assert done.returncode == 1
     assert "no host 'nohost'" in done.stderr
+
+
+def test_of_a_host_that_was_never_reached_nothing_is_said_to_run_on(near: NearHost) -> None:
+    near.run("host", "add", "--no-check", "nowhere", "nowhere.invalid")
+    assert near.run("host", "rm", "nowhere").stderr == "nowhere is removed\n"

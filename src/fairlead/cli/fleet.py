@@ -230,10 +230,12 @@ def _ls(settings: Settings, options: Options, words: list[str]) -> int:
 
         print(json.dumps(msgspec.to_builtins(rows)))
         return 0
+    print(f"{'NAME':<24} {'KIND':<18} {'ACCOUNT':<16} STATE")
     for each in rows:
         kind = each.role.removeprefix("fairlead-") + (" (read-only)" if each.read_only else "")
         moment = each.revoked_at or each.until
-        state = "revoked" if each.revoked_at else "until" if each.until else "good"
+        ends = "expired" if each.until and each.until <= time.time() else "until"
+        state = "revoked" if each.revoked_at else ends if each.until else "good"
         when = time.strftime(" %Y-%m-%d %H:%M", time.localtime(moment)) if moment else ""
         print(f"{each.name:<24} {kind:<18} {each.account:<16} {state}{when}")
     return 0
@@ -394,7 +396,7 @@ def _status(settings: Settings, options: Options, words: list[str]) -> int:
     head = ("HOST", "STATE", "VERSION", "SESSIONS", "QUESTIONS", "LAG", "CLOCK", "LABELS")
     rows = [head]
     for each in status["hosts"]:
-        skew = "-" if each["skew"] is None else f"{each['skew']:+.1f}s"
+        skew = "-" if each["skew"] is None else f"{round(each['skew'], 1) + 0.0:+.1f}s"
         state = each["state"] if each["state"] == "away" or each["daemon"] == "here" else "no daemon"
         numbers = (str(each[key]) for key in ("sessions", "questions", "lag"))
         rows.append((each["name"], state, each["version"], *numbers, skew, ",".join(each["labels"]) or "-"))

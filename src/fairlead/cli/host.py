@@ -103,6 +103,10 @@ def _add(options: Any, settings: Settings) -> int:
     known = table.hosts(settings).get(name)
     if known is not None and known.shown != host.shown and not options.yes:
         raise Failure(f"{name} is {known.shown} already; `fairlead host rm {name}` first, or use --yes")
+    if known is None and name in _known(settings) and not options.yes:
+        raise Failure(
+            f"{name} is a host of the fleet already; take another name, or use --yes to replace it here"
+        )
     table.add(settings, host)
     if options.no_check:
         _tell_daemon(settings)
@@ -176,8 +180,10 @@ def _remove(options: Any, settings: Settings) -> int:
         if gone is None:
             raise Failure(f"{name} is a host of the fleet; `fairlead fleet` has its hosts")
         ssh.end_shared(settings, gone)
+        was_reached = check.last_seen(settings, name) is not None
         check.forget_seen(settings, name)
-        print(f"{name} is removed; its sessions keep running there", file=sys.stderr)
+        left = "; its sessions keep running there" if was_reached else ""
+        print(f"{name} is removed{left}", file=sys.stderr)
     _tell_daemon(settings)
     return 0
 
