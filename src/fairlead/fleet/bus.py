@@ -34,7 +34,7 @@ LOOK_EVERY = 0.5
 Session = Callable[[Client], Awaitable[None]]
 
 
-class NameTaken(FleetFault):
+class TwinIsThere(FleetFault):
     """Another machine is in the fleet with the same credential."""
 
 
@@ -128,7 +128,7 @@ class Bus:
 
     def _away(self, why: str, fault: BaseException | None = None) -> None:
         self.failures += 1
-        self.is_refused = isinstance(fault, CredentialRefused | NotTrusted | NameTaken)
+        self.is_refused = isinstance(fault, CredentialRefused | NotTrusted | TwinIsThere)
         if why != self.why_away:
             log.info("away from the fleet: %s", why)
         self.why_away = why

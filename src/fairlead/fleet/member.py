@@ -34,7 +34,7 @@ from ..wire import link
 from ..wire.rpc_catalog import OPS
 from . import limits, subjects
 from .authority import FleetFault
-from .bus import Bus, NameTaken, kept
+from .bus import Bus, TwinIsThere, kept
 from .channels import FleetStream, Passage, StreamKey, carry, new_id
 from .complaints import Complaints
 from .creds import Creds, Identity
@@ -146,7 +146,7 @@ class Member:
                     self._account_came(message)
                 elif subject == subjects.key(self.identity.word):
                     if (there := self._twin(message.data)) is not None and not there.gone:
-                        raise NameTaken(_taken(there))
+                        raise TwinIsThere(_taken(there))
                 else:
                     self.hosts.take(subject, message.data, live=False)
             self.is_joined = True
@@ -270,9 +270,9 @@ class Member:
 
     async def _give_way(self) -> None:
         """Wait for a machine with our credential that came at the same time, and was first. Raises
-        NameTaken."""
+        TwinIsThere."""
         self._first = asyncio.get_running_loop().create_future()
-        raise NameTaken(_taken(await self._first))
+        raise TwinIsThere(_taken(await self._first))
 
     def _row_came(self, message: Msg) -> None:
         if message.subject == subjects.row(self.identity.word):
