@@ -16,7 +16,8 @@ from fairlead.fleet.guarding import PROOF, consent_digest
 from fairlead.fleet.jwt import encoded
 from fairlead.fleet.member import PROOF_HEADER, ask_digest
 from fairlead.fleet.nkeys import OPERATOR, KeyPair
-from fairlead.fleet.signing import ASK, CONSENT, proof
+from fairlead.fleet.rows import HostRow, encoded_row
+from fairlead.fleet.signing import ASK, CONSENT, EVENT, ROW, SEAL_HEADER, proof, seal
 from fairlead.wire.rpc import fields
 from tests.fleet.asking import AskedPerson
 from tests.fleet.fleets import WAIT, Fleet, Heard
@@ -275,23 +276,46 @@ def test_a_flood_of_requests_is_dropped_and_others_are_answered(
 def test_a_host_can_not_publish_events_of_another_or_twice(
     fleet: Fleet, victim: Machine, friend: Machine
 ) -> None:
+    mallory = fleet.creds("machine", "mallory")
+
     async def tried(asking: Asking) -> None:
         stream = asking.heard.nats.jetstream()
-        for number, id in enumerate(
-            ("mallory:e:1", "mallory:e:2", "mallory:e:1", "victim:e:9", "mallory:e:3", "mallory:e:7")
-        ):
-            event = {"topic": "sessions/state", "data": {"n": number}, "at": 1.0}
-            # the server drops what has the same id within some minutes; later it is dropped by who reads
-            await stream.publish("fl.mallory.feed", json.dumps(event).encode(), headers={"Nats-Msg-Id": id})
+        for count, number in enumerate(("e:1", "e:2", "e:1", "", "e:3", "e:7")):
+            event = {"topic": "sessions/state", "data": {"n": count}, "at": 1.0}
+            data = json.dumps(event).encode()
+            headers = {SEAL_HEADER: seal(mallory, EVENT, number, data)} if number else {}
+            await stream.publish("fl.mallory.feed", data, headers=headers)
+            await redirected(asking.heard, data, headers, "fl.victim.feed")
 
     since = max((each["seq"] for each in friend.feed()), default=0)
-    as_client(fleet, fleet.creds("machine", "mallory"), tried)
-    found = [
-        each["data"]["n"] for each in friend.feed(since) if each.get("host") == "mallory" and "data" in each
-    ]
+    as_client(fleet, mallory, tried)
+    events = friend.feed(since)
+    found = [each["data"]["n"] for each in events if each.get("host") == "mallory" and "data" in each]
     assert found == [0, 1, 4, 5]
-    missing = [each for each in friend.feed(since) if each["topic"] == "fleet/reset"]
+    missing = [each for each in events if each["topic"] == "fleet/reset"]
     assert [each["host"] for each in missing] == ["mallory"]  # 4 to 6 never came
+    assert not any("n" in each["data"] for each in events if each.get("host") == "victim" and "data" in each)
+
+
+def test_what_the_server_has_put_in_the_place_of_a_row_is_not_believed(
+    fleet: Fleet, victim: Machine, friend: Machine
+) -> None:
+    mallory = fleet.creds("machine", "mallory")
+
+    async def tried(asking: Asking) -> None:
+        for who in ("victim", "ghost"):
+            forged = encoded_row(HostRow(who, "0.0.1", time.time(), questions=77, session_count=77))
+            for headers in ({}, {SEAL_HEADER: seal(mallory, ROW, repr(time.time() + 9), forged)}):
+                places = f"fl.{who}.row", f"$KV.FLEET.host.{who}"
+                await redirected(asking.heard, forged, headers, *places)
+
+    as_client(fleet, mallory, tried)
+    for _ in range(2):
+        hosts = {each["name"]: each for each in friend.status()["hosts"]}
+        assert "ghost" not in hosts
+        assert hosts["victim"]["questions"] != 77
+        friend.run("fleet", "join")  # begins anew, with what the bucket has
+        friend.wait_for("victim")
 
 
 def test_a_revoked_machine_is_away_at_once_with_its_streams(fleet: Fleet, victim: Machine) -> None:

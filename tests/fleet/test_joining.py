@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from fairlead.fleet import subjects
+from fairlead.fleet.signing import ROW, SEAL_HEADER, seal
 from tests.fleet.fleets import Fleet, free_port
 from tests.fleet.machines import Machine
 
@@ -82,17 +83,21 @@ def test_of_two_machines_with_one_credential_only_the_first_is_in_the_fleet(flee
         assert first.status()["connected"]
         first.run("fleet", "leave")
         second.join()
+        asyncio.run(_say_row(fleet, is_signed=False, began=0.5, place="there", hostname="nowhere"))
         asyncio.run(_say_row(fleet, began=1.0, place="there", hostname="elsewhere"))  # at the same time
         second.until(lambda: "twin has joined already, from elsewhere" in second.fleet_log())
         second.until(lambda: second.status()["connected"])
+        assert "nowhere" not in second.fleet_log()
     finally:
         first.close()
         second.close()
 
 
-async def _say_row(fleet: Fleet, **more: Any) -> None:
+async def _say_row(fleet: Fleet, *, is_signed: bool = True, **more: Any) -> None:
     """Say a row as the machine `twin`, from another place."""
-    row = {"name": "twin", "version": "1.0", "at": time.time(), **more}
-    async with fleet.client(fleet.creds("machine", "twin")) as heard:
-        await heard.nats.publish(subjects.row("twin"), json.dumps(row).encode())
+    row = json.dumps({"name": "twin", "version": "1.0", "at": time.time(), **more}).encode()
+    own = fleet.creds("machine", "twin")
+    signed = {SEAL_HEADER: seal(own, ROW, repr(time.time()), row)}
+    async with fleet.client(own) as heard:
+        await heard.nats.publish(subjects.row("twin"), row, headers=signed if is_signed else None)
         await heard.nats.flush()

@@ -37,7 +37,9 @@ FEED_MESSAGES_OF_HOST = 20_000
 """Events of one host that are kept, so that one that floods pushes out only its own."""
 FEED_SECONDS = 7 * 86_400.0
 """Seconds that an event is kept."""
-MAX_EVENT = 16 * 1024
+SEAL_ROOM = 8 * 1024
+"""Bytes of headers of what is signed: the credential is in them."""
+MAX_EVENT = 16 * 1024 + SEAL_ROOM
 """Bytes of one event with its headers."""
 DUPLICATE_SECONDS = 600.0
 """Seconds in which the server drops an event with an id that it has had."""

@@ -43,7 +43,7 @@ from .happenings import EventOutbox
 from .owndaemon import OwnDaemon
 from .places import FleetPlaces
 from .rows import MAX_TEXT, HostRow, Hosts, encoded_row, session_row
-from .signing import ASK, PERSON_OPENS, SignatureFault, Verifier, digest, proof
+from .signing import ASK, PERSON_OPENS, ROW, SEAL_HEADER, SignatureFault, Verifier, digest, proof, seal
 from .subjects import MACHINE
 
 log = logging.getLogger("fairlead.fleet")
@@ -98,15 +98,16 @@ class Member:
         self.is_joined = False
         """Whether the hub has answered on this connection: one to a leaf node says nothing of it."""
         self._row_due = asyncio.Event()
+        self._row_number = 0.0
         self._is_leaving = False
         self._first: asyncio.Future[HostRow] | None = None
-        self.hosts = Hosts(self.identity.name if self.is_machine else "")
         operator = self.identity.operator
         self.verifier = Verifier(self.identity.account, self.identity.name, operator=operator)
+        self.hosts = Hosts(self.identity.name if self.is_machine else "", self.verifier)
         self._account_file = FleetPlaces(settings).account
         self._complaints = Complaints(log)
         self._remember_account()
-        self.outbox = EventOutbox(self.identity, bus.domain)
+        self.outbox = EventOutbox(bus.creds, self.verifier, bus.domain)
         self.daemon = OwnDaemon(settings, self._happened, self._row_due.set)
         self.feed_news: set[asyncio.Event] = set()
         self.channels: dict[StreamKey, FleetStream] = {}
@@ -145,10 +146,10 @@ class Member:
                 if subject == subjects.ACCOUNT_KEY:
                     self._account_came(message)
                 elif subject == subjects.key(self.identity.word):
-                    if (there := self._twin(message.data)) is not None and not there.gone:
+                    if (there := self._twin(message)) is not None and not there.gone:
                         raise TwinIsThere(_taken(there))
                 else:
-                    self.hosts.take(subject, message.data, live=False)
+                    self._row_kept(subject, message)
             self.is_joined = True
             tasks = [self._watch_account(client)]
             if self.is_machine:
@@ -184,9 +185,10 @@ class Member:
         while True:
             self._row_due.clear()
             row = self._own_row()
-            await self.bus.publish(subjects.row(self.identity.word), row)
+            await self.bus.publish(subjects.row(self.identity.word), row, self._row_seal(row))
             row = self._own_row() if self._is_leaving else row
-            await stream.publish(subjects.key(self.identity.word, self.bus.domain), row, timeout=5.0)
+            key = subjects.key(self.identity.word, self.bus.domain)
+            await stream.publish(key, row, timeout=5.0, headers=self._row_seal(row))
             try:
                 async with asyncio.timeout(limits.ROW_EVERY):
                     await self._row_due.wait()
@@ -240,6 +242,11 @@ class Member:
             )
         )
 
+    def _row_seal(self, row: bytes) -> dict[str, str]:
+        """The signature of our row; its number is the time, or more than the one before."""
+        self._row_number = max(time.time(), self._row_number + 1e-3)
+        return {SEAL_HEADER: seal(self.bus.creds, ROW, repr(self._row_number), row)}
+
     async def leave(self) -> None:
         """Tell the others that we are gone, if they can be told."""
         self._is_leaving = True  # no row from now on says anything else
@@ -249,8 +256,9 @@ class Member:
             row = self._own_row()
             try:
                 async with asyncio.timeout(2.0):
-                    await self.bus.publish(subjects.row(self.identity.word), row)
-                    await self.bus.publish(subjects.key(self.identity.word, self.bus.domain), row)
+                    await self.bus.publish(subjects.row(self.identity.word), row, self._row_seal(row))
+                    key = subjects.key(self.identity.word, self.bus.domain)
+                    await self.bus.publish(key, row, self._row_seal(row))
                     await self.bus.client.flush()
             except (OSError, TimeoutError):
                 pass
@@ -260,11 +268,15 @@ class Member:
 
     # --- what comes ---------------------------------------------------------------------------------------
 
-    def _twin(self, data: bytes) -> HostRow | None:
-        """What another machine with our credential says of itself, if this is a row of one."""
+    def _twin(self, message: Msg) -> HostRow | None:
+        """What another machine with our credential says of itself, if this is a row of one, signed lately."""
+        sealed = (message.headers or {}).get(SEAL_HEADER)
         try:
-            row = msgspec.json.decode(data[: limits.MAX_ROW], type=HostRow)
-        except (ValueError, msgspec.MsgspecError):
+            found = self.verifier.opened(ROW, sealed, message.data, self.identity.word)
+            row = msgspec.json.decode(message.data[: limits.MAX_ROW], type=HostRow)
+            if not abs(time.time() - float(found.number)) < 2 * limits.ROW_SECONDS:
+                return None
+        except (SignatureFault, ValueError, msgspec.MsgspecError):
             return None
         return row if self.is_machine and self.place and row.place not in ("", self.place) else None
 
@@ -276,13 +288,18 @@ class Member:
 
     def _row_came(self, message: Msg) -> None:
         if message.subject == subjects.row(self.identity.word):
-            there, first = self._twin(message.data), self._first
+            there, first = self._twin(message), self._first
             if there is None or there.gone or first is None or first.done():
                 return
             if (there.began, there.place) < (self.began, self.place):
                 first.set_result(there)
             return
-        self.hosts.take(message.subject, message.data, live=True)
+        sealed = (message.headers or {}).get(SEAL_HEADER)
+        self.hosts.take(message.subject, message.data, sealed, live=True)
+
+    def _row_kept(self, subject: str, message: Msg) -> None:
+        sealed = (message.headers or {}).get(SEAL_HEADER)
+        self.hosts.take(subject, message.data, sealed, live=False)
 
     def _account_came(self, message: Msg) -> None:
         try:

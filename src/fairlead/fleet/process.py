@@ -252,7 +252,9 @@ class _FleetProcess:
                     await asyncio.sleep(limits.RECONNECT_FIRST)
                     continue
                 try:
-                    async for event in events(client, self._member.bus.domain, since, follow, news):
+                    async for event in events(
+                        client, self._member.bus.domain, since, follow, news, self._member.verifier
+                    ):
                         since = event["seq"]
                         await self._write(writer, event)
                     return

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from . import limits
+from .signing import ROW, SignatureFault, Verifier
 from .subjects import NameFault, check_name, name_of
 
 MAX_TEXT = 200
@@ -57,8 +58,9 @@ class HostRow(Struct, omit_defaults=True):
 class HostSeen:
     """A host as it was seen last."""
 
-    def __init__(self, row: HostRow, heard: float, skew: float | None) -> None:
+    def __init__(self, row: HostRow, heard: float, skew: float | None, number: float = 0.0) -> None:
         self.row = row
+        self.number = number
         self.heard = heard
         self.skew = skew
         """How far its clock was ahead of ours, with the way of the message in it."""
@@ -72,25 +74,34 @@ class HostSeen:
 class Hosts:
     """The other hosts of the account."""
 
-    def __init__(self, own: str) -> None:
+    def __init__(self, own: str, verifier: Verifier) -> None:
         self._own = own
+        self._verifier = verifier
         self.known: dict[str, HostSeen] = {}
         self.refused = 0
         """Rows that made no sense, or were too many."""
         self._budgets: dict[str, tuple[float, float]] = {}  # rows that a host may send now, and since when
 
-    def take(self, subject: str, data: bytes, *, live: bool) -> None:
+    def take(self, subject: str, data: bytes, sealed: object, *, live: bool) -> None:
         """A row came: now, or out of the bucket."""
         words = subject.split(".")
-        name = name_of(words[1] if live else words[-1])
-        if name == self._own or (live and not self._may_send(name)):
+        word = words[1] if live else words[-1]
+        name = name_of(word)
+        if name == self._own:
             return
         try:
             check_name(name)
             if len(data) > limits.MAX_ROW:
                 raise ValueError("too big")
+            number = float(self._verifier.opened(ROW, sealed, data, word).number)
+            before = self.known.get(name)
+            if before is not None and not number > before.number:
+                raise ValueError("a repetition, or older than what is known")
+            # who floods spends their own: what another has had put on this subject was not counted
+            if live and not self._may_send(name):
+                return
             row = msgspec.json.decode(data, type=HostRow)
-        except (NameFault, ValueError, msgspec.MsgspecError):
+        except (NameFault, SignatureFault, ValueError, msgspec.MsgspecError):
             self.refused += 1
             return
         if row.name != name:  # the server says who it is
@@ -98,9 +109,8 @@ class Hosts:
             return
         if name not in self.known and len(self.known) >= limits.MAX_HOSTS:
             return
-        before = self.known.get(name)
         skew = row.at - time.time() if live else (before.skew if before is not None else None)
-        self.known[name] = HostSeen(row, time.monotonic(), skew)
+        self.known[name] = HostSeen(row, time.monotonic(), skew, number)
 
     def fell_silent(self, name: str) -> None:
         """Nobody answers for a host: it is away until its next row."""
@@ -164,7 +174,7 @@ def session_row(row: Mapping[str, Any]) -> SessionRow:
 def encoded_row(row: HostRow) -> bytes:
     """A row with as many sessions as have room."""
     data = msgspec.json.encode(row)
-    while len(data) > limits.MAX_ROW - 1024 and row.sessions:
+    while len(data) > limits.MAX_ROW - limits.SEAL_ROOM and row.sessions:
         row.sessions = row.sessions[: len(row.sessions) // 2]
         data = msgspec.json.encode(row)
     return data

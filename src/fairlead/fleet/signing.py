@@ -15,7 +15,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..formats.edn import Keyword
 from . import limits
@@ -24,6 +24,8 @@ from .jwt import JwtFault, decoded
 from .nkeys import USER, KeyFault, check_signature
 
 ASK, CONSENT, PERSON_OPENS = "ask", "consent", "person"
+ROW, EVENT, STATE = "row", "event", "state"
+SEAL_HEADER = "Fleet-Seal"
 MAX_PROOF = limits.MAX_JWT + 1024
 _KNOWN = 1024
 """Credentials whose signatures were checked and are not checked again."""
@@ -65,6 +67,26 @@ def proof(creds: Creds, purpose: str, to: str, what: bytes) -> str:
     at, nonce = repr(time.time()), secrets.token_hex(16)
     signature = creds.key.sign(_signed(purpose, to, at, nonce, what))
     said = {"jwt": creds.jwt, "at": at, "nonce": nonce, "sig": base64.b64encode(signature).decode()}
+    return json.dumps(said, separators=(",", ":"))
+
+
+class Sealed(NamedTuple):
+    """Who has signed what is kept, and the number that they gave it."""
+
+    by: Identity
+    number: str
+
+
+def _sealed(kind: str, number: str, data: bytes) -> bytes:
+    words = (b"fairlead-fleet-1", b"seal", kind.encode(), number.encode())
+    return b"\0".join([*words, hashlib.sha256(data).digest()])
+
+
+def seal(creds: Creds, kind: str, number: str, data: bytes) -> str:
+    """The signature of what the server keeps for others, as one line of JSON. It counts until the
+    credential is revoked; by the number it is seen what is older."""
+    signature = creds.key.sign(_sealed(kind, number, data))
+    said = {"jwt": creds.jwt, "n": number, "sig": base64.b64encode(signature).decode()}
     return json.dumps(said, separators=(",", ":"))
 
 
@@ -137,11 +159,37 @@ class Verifier:
         self._note(f"{identity.public} {nonce}", now)
         return identity
 
+    def opened(self, kind: str, text: object, data: bytes, word: str) -> Sealed:
+        """Who has signed what was kept on a subject of `word`, and its number. Raises SignatureFault."""
+        if not isinstance(text, str) or len(text) > MAX_PROOF:
+            raise SignatureFault("it is not signed")
+        try:
+            said = json.loads(text)
+            jwt, number, signature = (said[key] for key in ("jwt", "n", "sig"))
+            if not all(isinstance(each, str) for each in (jwt, number, signature)):
+                raise TypeError
+            raw = base64.b64decode(signature, validate=True)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise SignatureFault("its signature can't be read") from None
+        identity = self._counting(jwt)
+        if identity.word != word or identity.read_only:
+            raise SignatureFault(f"{identity.name} has signed it, and may not speak as {word:.80}")
+        try:
+            check_signature(identity.public, USER, _sealed(kind, number, data), raw)
+        except KeyFault:
+            raise SignatureFault("the signature does not fit it") from None
+        return Sealed(identity, number)
+
     def standing(self, jwt: str) -> Identity:
         """Who a credential is for, if it is of our account and counts now. Raises SignatureFault."""
-        identity = self._identity(jwt)
+        identity = self._counting(jwt)
         if identity.expires and identity.expires < self._clock():
             raise SignatureFault(f"the credential of {identity.name} has expired")
+        return identity
+
+    def _counting(self, jwt: str) -> Identity:
+        """Who a credential is for, if our account has signed it and has not revoked it."""
+        identity = self._identity(jwt)
         if self._revoked.get(identity.public, -1) >= identity.issued_at:
             raise SignatureFault(f"the credential of {identity.name} was revoked")
         return identity
