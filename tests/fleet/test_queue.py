@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
+from nats.aio.msg import Msg
 
 from fairlead.fleet import limits
 from fairlead.fleet.authority import Authority
-from fairlead.fleet.job_store import Outrun
+from fairlead.fleet.job_store import JobStore, Outrun
 from fairlead.fleet.jobs import JobBody, JobFault, Lane, SignedJob, new_id, signed, subject
 from fairlead.fleet.nkeys import ACCOUNT, KeyPair
-from fairlead.fleet.signing import SignatureFault, Verifier
+from fairlead.fleet.signing import SEAL_HEADER, STATE, SignatureFault, Verifier, seal
 from tests.fleet.fleets import Fleet
 from tests.fleet.queueing import LEASE, Members, job, members, over, until
 
@@ -367,3 +368,72 @@ def test_a_job_that_asks_for_what_cannot_be_is_refused(fleet: Fleet, wrong: dict
     body = msgspec.structs.replace(job(), **wrong)
     with pytest.raises(JobFault):
         signed(body, creds)
+
+
+def test_states_that_are_forged_repeated_or_junk_do_not_count_and_the_last_good_one_holds(
+    fleet: Fleet,
+) -> None:
+    """JetStream delivers what it keeps wherever one likes, also as what another has said of a job."""
+
+    async def doing(made: Members) -> None:
+        laptop, mallory = await made.store("laptop"), await made.store("mallory")
+        reader = await made.store("onlooker", "user", "--read-only")
+        await made.work("one")
+        held = await laptop.put(job("hold"))
+        await until(lambda: made.book.now.get(held.id) == 1)
+        queued_then = await states_of(held.id, reader)
+
+        async def put(data: bytes, headers: dict[str, str], word: str, id: str = held.id) -> None:
+            unique = {"Nats-Msg-Id": new_id(), **headers}
+            kept = json.loads((await mallory._asked("fl.mallory.feed", data, unique)).data)
+            before = await last_of(id, mallory)
+            # the one who has it delivered may only read
+            got = "$JS.API.DIRECT.GET.FLEET_FEED"
+            asked = json.dumps({"seq": kept["seq"]}).encode()
+            await reader._client.publish(got, asked, reply=f"$KV.FLEET_RUNS.{id}.{word}")
+            async with asyncio.timeout(30):
+                while await last_of(id, mallory) == before:
+                    await asyncio.sleep(0.01)
+
+        done = msgspec.structs.replace(held.state, state="done", host="one", code=0, confidence="verified")
+        forged = msgspec.json.encode(done)
+        for word in ("laptop", "one"):
+            await put(b"junk", {}, word)
+            await put(forged, {}, word)
+            last = await last_of(held.id, mallory)
+            await put(forged, {SEAL_HEADER: seal(mallory.creds, STATE, f"{held.id}:{last}", forged)}, word)
+        before = queued_then[0]
+        await put(before.data, {SEAL_HEADER: (before.headers or {})[SEAL_HEADER]}, "laptop")
+        for store in (laptop, reader):
+            found = await store.newest(held.id)
+            assert found is not None
+            assert (found.state.state, found.state.host) == ("running", "one")
+            assert {each.id: each.state.state for each in await store.states()}[held.id] == "running"
+        # a job that nobody has asked for
+        nobody = new_id()
+        await put(forged, {}, "laptop", nobody)
+        assert await laptop.newest(nobody) is None
+        made.book.go.set()
+        [over_now] = await over(laptop, held.id)
+        assert (over_now.state.state, over_now.state.summary) == ("done", "done on one")
+        assert made.book.begun == [(held.id, "one")]
+        # what came of it is still there, and its asker has the job itself
+        await put(b"junk", {}, "laptop")
+        assert (await laptop.retry(held.id, time.time())).state.round == 1
+        # junk where a job is going to be is in nobody's way
+        body = job()
+        await put(b"junk", {}, "laptop", body.id)
+        await laptop.put(body)
+        [last_one] = await over(laptop, body.id)
+        assert last_one.state.state == "done"
+
+    run(fleet, doing)
+
+
+async def states_of(id: str, store: JobStore) -> list[Msg]:
+    return await store._batch(1, f"$KV.FLEET_RUNS.{id}.*")
+
+
+async def last_of(id: str, store: JobStore) -> int:
+    found = await states_of(id, store)
+    return int((found[-1].headers or {})["Nats-Sequence"]) if found else 0

@@ -74,6 +74,7 @@ async def lay_out_jobs(client: Client, lease: float = limits.JOB_LEASE) -> None:
                 bucket=RUN_BUCKET,
                 description="what has become of jobs",
                 ttl=limits.RUN_KEPT,
+                history=limits.RUN_HISTORY,
                 max_value_size=limits.MAX_RUN,
                 max_bytes=limits.RUNS_BYTES,
                 storage=StorageType.FILE,
@@ -82,8 +83,9 @@ async def lay_out_jobs(client: Client, lease: float = limits.JOB_LEASE) -> None:
         )
     # when it is full, what was written longest ago goes: what runs is written every few seconds
     runs = (await stream.stream_info(RUN_STREAM)).config
-    if runs.discard is not DiscardPolicy.OLD:
-        await stream.update_stream(runs.evolve(discard=DiscardPolicy.OLD))
+    wanted = runs.evolve(discard=DiscardPolicy.OLD, max_msgs_per_subject=limits.RUN_HISTORY)
+    if runs != wanted:
+        await stream.update_stream(wanted)
     await make_lanes(stream, [Lane("any")], lease)
 
 

@@ -1,9 +1,12 @@
 """Jobs and their states on the server, for who asks and for who works.
 
-A state is written to a subject of the job and of who writes it, so that the server itself sees to it that
-nobody writes in another's name; and only if no state of the job, whoever wrote it, came after the one that
-the writer knows. The number of the newest one is the fence: a worker that has lost its job can't write any
-more.
+A state is written to a subject of the job and of who writes it, and signed by them; and only if no state of
+the job, whoever wrote it, came after the one that the writer knows. The number of the newest one is the
+fence: a worker that has lost its job can't write any more.
+
+Any member can have JetStream put something on a subject of another, so what is not signed by whose subject it
+is does not count, and neither does a state that was there before: each names the number after which it was
+written. The last one that counts holds.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from nats.errors import Error as NatsError
 from . import limits
 from .creds import Creds
 from .jobs import AskedState, JobBody, JobFault, JobState, Lane, SignedJob, check_id, queued, signed, subject
+from .signing import SEAL_HEADER, STATE, SignatureFault, Verifier, seal
 from .subjects import HOST_JOB_STREAM, JOB_STREAM, RUN_BUCKET, RUN_STREAM, api, name_of, run_hint, run_key
 
 _WRONG_LAST = 10071
@@ -67,6 +71,43 @@ def kept_state(message: Msg) -> JobRecord | None:
         return None
 
 
+class JobCourse:
+    """The states of one job as the server has them, in their order: which is the last that counts."""
+
+    def __init__(self, verifier: Verifier) -> None:
+        self._verifier = verifier
+        self._record: JobRecord | None = None
+        self._job: SignedJob | None = None
+        self.last = 0
+        """The number of the newest one, whether it counts or not."""
+
+    def take(self, message: Msg) -> None:
+        """Look at the next one."""
+        headers = message.headers or {}
+        self.last = max(self.last, int(headers["Nats-Sequence"]))
+        found = kept_state(message)
+        if found is None:
+            return
+        word = headers["Nats-Subject"].rpartition(".")[2]
+        try:
+            sealed = self._verifier.opened(STATE, headers.get(SEAL_HEADER), message.data, word)
+        except SignatureFault:
+            return
+        id, _, after = sealed.number.partition(":")
+        if id != found.id or not after.isdecimal() or len(after) > 18 or int(after) >= found.fence:
+            return
+        if self._record is not None and int(after) < self._record.fence:
+            return  # a repetition
+        self._record = found
+        if found.job is not None and found.by == found.state.asker:
+            self._job = found.job
+
+    @property
+    def newest(self) -> JobRecord | None:
+        """The last that counts, with the job itself if who asked has written it, and the fence."""
+        return self._record and self._record._replace(job=self._job, fence=self.last)
+
+
 def _with_job(state: JobState, job: SignedJob | None) -> AskedState:
     return AskedState(**msgspec.structs.asdict(state), job=job)
 
@@ -75,8 +116,16 @@ class JobStore:
     """The queue as one member of the fleet uses it. `connection` gives the connection as it is now, or None
     while there is none."""
 
-    def __init__(self, connection: Callable[[], Client | None], creds: Creds, domain: str = "") -> None:
+    def __init__(
+        self,
+        connection: Callable[[], Client | None],
+        creds: Creds,
+        domain: str = "",
+        verifier: Verifier | None = None,
+    ) -> None:
         """`domain` is that of the hub's JetStream, for a leaf node."""
+        identity = creds.identity
+        self._verifier = verifier or Verifier(identity.account, identity.name, operator=identity.operator)
         self._connection = connection
         self._domain = domain
         self._api = api(domain)
@@ -103,18 +152,29 @@ class JobStore:
 
     async def newest(self, id: str) -> JobRecord | None:
         """What has become of a job, or None if nobody knows of it. Raises QueueAway."""
-        ask = json.dumps({"last_by_subj": run_key(check_id(id), "*")}).encode()
-        message = await self._asked(f"{self._api}.DIRECT.GET.{RUN_STREAM}", ask)
-        return kept_state(message)
+        return (await self._course(id)).newest
+
+    async def _course(self, id: str) -> JobCourse:
+        """The states of a job. Raises QueueAway."""
+        course, sequence = JobCourse(self._verifier), 1
+        while batch := await self._batch(sequence, run_key(check_id(id), "*")):
+            for message in batch:
+                course.take(message)
+            sequence = course.last + 1
+            if len(batch) < limits.RUN_BATCH:
+                break
+        return course
 
     async def write(self, id: str, state: JobState, fence: int) -> int:
         """Write a state if the one with this number is still the newest (0: there is none); its number.
         Raises Outrun, QueueAway."""
+        data = msgspec.json.encode(state)
         headers = {
+            SEAL_HEADER: seal(self.creds, STATE, f"{id}:{fence}", data),
             "Nats-Expected-Last-Subject-Sequence": str(fence),
             "Nats-Expected-Last-Subject-Sequence-Subject": run_key(id, "*"),
         }
-        answer = await self._asked(run_key(id, self.word, self._domain), msgspec.json.encode(state), headers)
+        answer = await self._asked(run_key(id, self.word, self._domain), data, headers)
         try:
             said = json.loads(answer.data)
             error = said.get("error")
@@ -128,32 +188,31 @@ class JobStore:
                 "the fleet's server has no queue, or answers in a way that is not known"
             ) from None
         if error.get("err_code") == _WRONG_LAST:
+            if not fence:
+                course = await self._course(id)
+                if course.newest is None and course.last:  # nothing that counts: it does not stop anybody
+                    return await self.write(id, state, course.last)
             raise Outrun(id)
         raise QueueAway(f"the fleet's server: {error.get('description', error)}")
 
     async def states(self, most: int = limits.MAX_LISTED) -> list[JobRecord]:
         """The newest state of all jobs, with the job itself where who asked has written it. Raises
         QueueAway."""
-        newest: dict[str, JobRecord] = {}
-        jobs: dict[str, SignedJob] = {}
+        courses: dict[str, JobCourse] = {}
         sequence = 1
-        while batch := await self._batch(sequence):
+        while batch := await self._batch(sequence, f"$KV.{RUN_BUCKET}.>"):
             for message in batch:
-                sequence = max(sequence, int((message.headers or {})["Nats-Sequence"]) + 1)
-                found = kept_state(message)
-                if found is None:
-                    continue
-                if found.job is not None and found.by == found.state.asker:
-                    jobs[found.id] = found.job
-                if found.id not in newest or found.fence > newest[found.id].fence:
-                    newest[found.id] = found
-            if len(batch) < limits.RUN_BATCH or len(newest) >= most:
+                headers = message.headers or {}
+                sequence = max(sequence, int(headers["Nats-Sequence"]) + 1)
+                id = headers["Nats-Subject"].split(".")[2]
+                courses.setdefault(id, JobCourse(self._verifier)).take(message)
+            if len(batch) < limits.RUN_BATCH or len(courses) >= most:
                 break
-        rows = [each._replace(job=jobs.get(each.id)) for each in newest.values()]
+        rows = [found for each in courses.values() if (found := each.newest) is not None]
         return sorted(rows, key=lambda each: (each.state.at, each.id))
 
-    async def _batch(self, sequence: int) -> list[Msg]:
-        ask = {"seq": sequence, "next_by_subj": f"$KV.{RUN_BUCKET}.>", "batch": limits.RUN_BATCH}
+    async def _batch(self, sequence: int, subject: str) -> list[Msg]:
+        ask = {"seq": sequence, "next_by_subj": subject, "batch": limits.RUN_BATCH}
         found: list[Msg] = []
         try:
             inbox = self._client.new_inbox()
@@ -235,18 +294,13 @@ class JobStore:
                 found.state, state="cancelled", since=now, by=name_of(self.word), note=""
             )
             # what who asked has written has the job itself, for another round
-            job = await self._asked_job(id) if found.state.asker == name_of(self.word) else None
+            job = found.job if found.state.asker == name_of(self.word) else None
             try:
                 fence = await self.write(id, _with_job(own, job), found.fence)
             except Outrun:
                 continue
             return JobRecord(id, own, fence, own.by, now)
         raise JobFault(f"job {id} changes too fast; try again")
-
-    async def _asked_job(self, id: str) -> SignedJob | None:
-        ask = json.dumps({"last_by_subj": run_key(id, self.word)}).encode()
-        found = kept_state(await self._asked(f"{self._api}.DIRECT.GET.{RUN_STREAM}", ask))
-        return found.job if found is not None else None
 
     async def retry(self, id: str, now: float) -> JobRecord:
         """Ask again for a job of ours that is over. Raises JobFault, QueueAway."""
@@ -255,7 +309,7 @@ class JobStore:
             raise JobFault(f"no job {id}; `fairlead queue ls` lists them")
         if not found.state.is_over:
             raise JobFault(f"job {id} is {found.state.state}; only what is over is asked for again")
-        job = await self._asked_job(id) if found.state.asker == name_of(self.word) else None
+        job = found.job if found.state.asker == name_of(self.word) else None
         if job is None:
             raise JobFault(f"only who asked for job {id} may ask again: {found.state.asker}")
         body = msgspec.json.decode(job.body, type=JobBody)

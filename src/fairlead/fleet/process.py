@@ -108,7 +108,9 @@ class _FleetProcess:
         self._stopping = asyncio.Event()
         self._local = 0
         bus = member.bus
-        self._jobs = JobStore(lambda: bus.client if self._is_connected else None, bus.creds, bus.domain)
+        self._jobs = JobStore(
+            lambda: bus.client if self._is_connected else None, bus.creds, bus.domain, member.verifier
+        )
         self._desk = JobDesk(self._jobs, self._rows)
         self._shift = WorkShift(settings, member, self._jobs)
 
