@@ -131,11 +131,14 @@ def test_an_agents_command_may_not_use_the_fleet(machines: tuple[Machine, Machin
     alpha.start("agents", "FAIRLEAD_AGENT=a1 fairlead() { :; }; exec cat")
     alpha.environment["FAIRLEAD_AGENT"] = "0123456789abcdef"
     try:
-        refused = alpha.run("-H", "beta", "ls", check=False)
+        tries = ["-H", "beta", "ls"], ["fleet", "leave"], ["fleet", "join"]
+        refused = [alpha.run(*words, check=False) for words in tries]
     finally:
         del alpha.environment["FAIRLEAD_AGENT"]
-    assert refused.returncode != 0
-    assert "may not use the fleet" in refused.stderr
+    for each in refused:
+        assert each.returncode != 0
+        assert "may not use the fleet" in each.stderr
+    assert alpha.status()["connected"]
 
 
 def test_a_machine_that_leaves_is_away_at_once_and_here_again_when_it_joins(fleet: Fleet) -> None:

@@ -269,6 +269,7 @@ def _join(settings: Settings, options: Options, words: list[str]) -> int:
         return _run(settings, options.news)
     if len(words) > 1 or bool(words) != bool(options.creds):
         raise UsageError("`fleet join` takes a URL with --creds FILE, or neither to join again as before")
+    _check_person()
     places = FleetPlaces(settings)
     if words:
         _check_url(words[0])
@@ -361,12 +362,22 @@ def _run(settings: Settings, news: int | None) -> int:
     return 0
 
 
+def _check_person() -> None:
+    """Raise FleetFault for an agent's command: whether this machine is in a fleet is for a person to say."""
+    from ..fleet.authority import FleetFault
+    from ..system.processes import agent_of
+
+    if (agent := agent_of(os.getpid(), {})) != "":
+        raise FleetFault(f"an agent's command may not use the fleet ({agent or 'unknown'})")
+
+
 def _leave(settings: Settings, options: Options, words: list[str]) -> int:
     from ..fleet.launch import is_running, stop
     from ..fleet.places import FleetPlaces
 
     if words:
         raise UsageError("`fleet leave` takes no words")
+    _check_person()
     places = FleetPlaces(settings)
     joined = places.read()
     if is_running(settings):

@@ -180,7 +180,9 @@ class _FleetProcess:
             programs = await self._member.daemon.agent_programs()
             agent = await asyncio.to_thread(agent_behind, connection, lambda: programs)
         if not is_our_user(connection) or agent:
-            why = f"an agent's command may not use the fleet ({agent:.80})"
+            why = "another user's process may not use the fleet of this one"
+            if agent:
+                why = f"an agent's command may not use the fleet ({agent:.80})"
             writer.write(link.greeting(link.FAILED, why))
             await writer.drain()
             return
