@@ -437,3 +437,26 @@ async def states_of(id: str, store: JobStore) -> list[Msg]:
 async def last_of(id: str, store: JobStore) -> int:
     found = await states_of(id, store)
     return int((found[-1].headers or {})["Nats-Sequence"]) if found else 0
+
+
+def test_jobs_that_a_member_throws_away_or_whose_id_it_has_used_are_queued_all_the_same(fleet: Fleet) -> None:
+    async def doing(made: Members) -> None:
+        laptop, mallory = await made.store("laptop"), await made.store("mallory")
+        thrown = await laptop.put(job("thrown away"))
+        taken = await mallory.take(Lane("any"), 10.0)
+        assert taken is not None
+        assert await laptop.put_back() == []  # it is only taken
+        await mallory.ack(taken, b"+TERM")
+        assert (await laptop.newest(thrown.id)).state.state == "queued"  # type: ignore[union-attr]
+        assert await laptop.put_back() == [thrown.id]
+        assert await laptop.put_back() == []
+        body = job("its id was used")
+        to = subject("mallory", Lane("any"), new_id())
+        await mallory._asked(to, b"no job", {"Nats-Msg-Id": f"{body.id}.0"})
+        await laptop.put(body)
+        await made.work("one")
+        ended = await over(laptop, thrown.id, body.id)
+        assert [each.state.state for each in ended] == ["done", "done"]
+        assert sorted(made.book.begun) == sorted([(thrown.id, "one"), (body.id, "one")])
+
+    run(fleet, doing)

@@ -25,7 +25,19 @@ from nats.errors import Error as NatsError
 
 from . import limits
 from .creds import Creds
-from .jobs import AskedState, JobBody, JobFault, JobState, Lane, SignedJob, check_id, queued, signed, subject
+from .jobs import (
+    AskedState,
+    JobBody,
+    JobFault,
+    JobState,
+    Lane,
+    SignedJob,
+    check_id,
+    new_id,
+    queued,
+    signed,
+    subject,
+)
 from .signing import SEAL_HEADER, STATE, SignatureFault, Verifier, seal
 from .subjects import HOST_JOB_STREAM, JOB_STREAM, RUN_BUCKET, RUN_STREAM, api, name_of, run_hint, run_key
 
@@ -268,6 +280,7 @@ class JobStore:
 
     async def _publish(self, to: str, envelope: SignedJob, message_id: str) -> None:
         data = msgspec.json.encode(envelope)
+        is_first = True
         for left in reversed(range(limits.PUT_TRIES)):
             try:
                 answer = await self._asked(to, data, {"Nats-Msg-Id": message_id})
@@ -275,12 +288,42 @@ class JobStore:
             except QueueAway:
                 if not left:
                     raise
+                is_first = False
                 await asyncio.sleep(limits.PUT_PAUSE)
         said = json.loads(answer.data)
         if (error := said.get("error")) is not None:
             raise QueueAway(f"the queue takes no more: {error.get('description', error)}")
         if said.get("stream") not in (JOB_STREAM, HOST_JOB_STREAM):
             raise QueueAway("the fleet's server has no queue")
+        if is_first and said.get("duplicate"):  # another has used this id, so that the job is not there
+            await self._publish(to, envelope, f"{message_id}.{new_id()}")
+
+    async def put_back(self) -> list[str]:
+        """Put jobs of ours back that wait for a host, and are not in the queue any more: whoever takes a job
+        can throw it away. Raises QueueAway."""
+        waiting: dict[str, JobRecord] = {}
+        for each in await self.states():
+            is_ours = each.job is not None and each.state.asker == name_of(self.word)
+            if is_ours and each.state.state == "queued":
+                with contextlib.suppress(JobFault):  # any member may have written a state of it
+                    lane = Lane.read(each.state.lane)
+                    if lane.stream == JOB_STREAM:
+                        waiting[subject(self.word, lane, each.id)] = each
+        if not waiting:
+            return []
+        ask = json.dumps({"subjects_filter": f"fl.{self.word}.job.>"}).encode()
+        answer = await self._asked(f"{self._api}.STREAM.INFO.{JOB_STREAM}", ask)
+        try:
+            there = json.loads(answer.data)["state"].get("subjects") or {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise QueueAway("the fleet's server does not tell what is queued") from None
+        lost = {where: each for where, each in waiting.items() if where not in there}
+        for where, each in lost.items():
+            newest = await self.newest(each.id)
+            if newest is None or newest.fence != each.fence or each.job is None:
+                continue  # it has gone on meanwhile
+            await self._publish(where, each.job, f"{each.id}.{new_id()}")
+        return [each.id for each in lost.values()]
 
     async def cancel(self, id: str, now: float) -> JobRecord:
         """End a job, wherever it is. Raises JobFault, QueueAway."""

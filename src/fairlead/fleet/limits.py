@@ -165,6 +165,8 @@ RUN_KEPT = 30 * 86_400.0
 """Seconds for which is kept what became of it."""
 MAX_RUN = 128 * 1024
 """Bytes of one state of a job."""
+PUT_BACK_EVERY = 60.0
+"""Seconds after which is looked whether jobs of ours are gone from the queue."""
 RUN_HISTORY = 8
 """States of a job of each who writes them, of which the last that is signed counts."""
 RUNS_BYTES = 384 * MIB

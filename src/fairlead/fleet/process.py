@@ -35,7 +35,7 @@ from .bus import Bus
 from .creds import read_creds
 from .happenings import events
 from .job_desk import JobDesk
-from .job_store import JobStore
+from .job_store import JobStore, QueueAway
 from .leaf import Leaf
 from .member import AskRefused, HostIsAway, Member
 from .places import FleetPlaces
@@ -127,6 +127,7 @@ class _FleetProcess:
             running.append(asyncio.ensure_future(self._leaf.run()))
         working = asyncio.ensure_future(self._shift.run())
         running.append(working)
+        running.append(asyncio.ensure_future(self._put_jobs_back()))
         stopping = asyncio.ensure_future(self._stopping.wait())
         log.info("a member of the fleet at %s as %s", self._url, self._member.identity.name)
         try:
@@ -144,6 +145,15 @@ class _FleetProcess:
             await asyncio.gather(*running, stopping, return_exceptions=True)
             with contextlib.suppress(OSError):
                 os.unlink(self._places.metrics)
+
+    async def _put_jobs_back(self) -> None:
+        while True:
+            await asyncio.sleep(limits.PUT_BACK_EVERY)
+            try:
+                if not self._member.identity.read_only and (lost := await self._jobs.put_back()):
+                    log.warning("jobs were taken out of the queue, and are put back: %s", " ".join(lost[:20]))
+            except (QueueAway, ValueError) as error:
+                log.debug("%s", error)
 
     async def _tidy(self, server: UnixServer) -> None:
         while True:
