@@ -182,10 +182,10 @@ class Verifier:
 
     def standing(self, jwt: str) -> Identity:
         """Who a credential is for, if it is of our account and counts now. Raises SignatureFault."""
-        identity = self._counting(jwt)
+        identity = self._identity(jwt)
         if identity.expires and identity.expires < self._clock():
             raise SignatureFault(f"the credential of {identity.name} has expired")
-        return identity
+        return self._counting(jwt)
 
     def _counting(self, jwt: str) -> Identity:
         """Who a credential is for, if our account has signed it and has not revoked it."""
