@@ -143,7 +143,8 @@ def _init(settings: Settings, options: Options, words: list[str]) -> int:
     print(
         f"made a fleet in {made.directory}; its keys stay there: whoever has them decides who belongs to it"
     )
-    print("next: `fairlead fleet serve` here, and `fairlead fleet creds machine NAME` for each machine")
+    print("next: `fairlead fleet serve` here, and `fairlead fleet creds machine NAME` for each machine,")
+    print(f"which takes that file and {made.ca}")
     return 0
 
 

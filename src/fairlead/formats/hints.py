@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
 
-_HINT = re.compile(r"`fairlead ([^`\n]+)`")
-_MEANT = re.compile(r"(no (?:agent )?session '[^']*'; did you mean )(?=[^\s?]+\?)")
+_HINT = r"`fairlead ([^`\n]+)`"
+_MEANT = r"(no (?:agent )?session '[^']*'; did you mean )(?=[^\s?]+\?)"
 _OF_NO_HOST = frozenset(("completion", "fleet", "hook", "host", "link", "play", "queue", "web"))
 """Commands that are of this host, whatever another one says."""
 
@@ -20,6 +22,7 @@ def of_host(text: str, host: str) -> str:
     """
     if not host:
         return text
+    import re  # not for sessions of this host, whose attach begins at once
 
     def hint(found: re.Match[str]) -> str:
         words = found[1]
@@ -28,4 +31,4 @@ def of_host(text: str, host: str) -> str:
             return found[0]
         return f"`fairlead -H {host} {words}`"
 
-    return _MEANT.sub(lambda found: f"{found[1]}{host}:", _HINT.sub(hint, text))
+    return re.sub(_MEANT, lambda found: f"{found[1]}{host}:", re.sub(_HINT, hint, text))
