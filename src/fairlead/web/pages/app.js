@@ -215,3 +215,8 @@ drawWhose();
 lookWhatIsSeen();
 renewPush().then(drawWhose);
 if (board.me.share && !location.hash) location.replace(`#/s/${encodeURIComponent(board.me.share.session)}`);
+
+// A press on a button takes the focus from no text: what shows only while there is none would move the button away.
+document.addEventListener("mousedown", (event) => {
+  if (event.target.closest?.("main.view-s button") && document.activeElement?.matches("textarea")) event.preventDefault();
+});
